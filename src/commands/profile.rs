@@ -1,6 +1,6 @@
 //! `trainmon profile`: ask a running job for a profile, and judge it.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,6 +38,9 @@ pub fn run(settings: &Settings, arguments: &ProfileArgs) -> anyhow::Result<ExitC
         (None, length) => ProfileWindow::For(length),
     };
     let wish = ProfileWish { window, stacks: arguments.stacks };
+    if std::io::stderr().is_terminal() {
+        errors::note(&format!("asking PID {pid} for a profile; Ctrl-C gives up, and the job goes on"));
+    }
     let options = super::attach_options(settings, pid, None);
     let proc_root = settings.proc_root.clone();
     let (traces, before) = block_on(taken(Session::attach(options)?, proc_root, targets, wish))?;
@@ -61,6 +64,18 @@ pub fn run(settings: &Settings, arguments: &ProfileArgs) -> anyhow::Result<ExitC
 fn targets(settings: &Settings, pid: u32, all_ranks: bool) -> Result<Vec<KinetoTarget>, KinetoError> {
     let target = KinetoTarget::find(&settings.proc_root, pid)?;
     Ok(if all_ranks { target.ranks(&settings.proc_root) } else { vec![target] })
+}
+
+/// A profile of a job that is not watched meanwhile. `wanted` says whether to go on.
+pub(super) fn alone(
+    settings: &Settings,
+    pid: u32,
+    wish: ProfileWish,
+    wanted: &dyn Fn() -> bool,
+) -> anyhow::Result<Verdict> {
+    let targets = targets(settings, pid, false).map_err(failure)?;
+    let traces = kineto::take(&settings.proc_root, targets, wish, wanted).map_err(failure)?;
+    judged(&traces, pid, None)
 }
 
 /// Asks on a thread while the job is watched, so that what it did before the window is known.

@@ -21,8 +21,8 @@ use super::process::stat_of;
 /// How long a process may take to ask. Without a daemon it tries again for ten seconds, at last after five (`sync_send`), and then
 /// waits for the interval of its configuration, five seconds unless that says otherwise.
 const ASKS_WITHIN: Duration = Duration::from_secs(12);
-/// How long a process may take to write a trace once its window is over.
-const WRITES_WITHIN: Duration = Duration::from_secs(30);
+/// How long a process may take to write a trace once its window is over: a loop of 300,000 calls a second took half a minute.
+const WRITES_WITHIN: Duration = Duration::from_secs(120);
 /// libkineto looks for a configuration that came once a second, and drops one whose time is over (`kControllerIntervalMsecs`).
 const LEAD: Duration = Duration::from_millis(1100);
 /// Several processes start at the same moment if all of them have asked until then.
@@ -154,6 +154,7 @@ pub fn take(
     }
     let Some(first) = asked.first() else { return Ok(Vec::new()) };
     let socket = KinetoSocket::open(proc_root, &first.target)?;
+    asked.iter().for_each(|one| remove_unread(&one.target));
     let lead = if asked.len() > 1 { LEAD_OF_SEVERAL } else { LEAD };
     configure(proc_root, &socket, &mut asked, &name, (wish, lead), wanted)?;
     drop(socket);
@@ -162,6 +163,20 @@ pub fn take(
         ProfileWindow::Steps(_) => Duration::ZERO,
     };
     asked.iter().map(|one| written(proc_root, one, lead + length + WRITES_WITHIN, wanted)).collect()
+}
+
+/// Removes traces that the process wrote for a trainmon that was killed meanwhile. Who has the socket is alone.
+fn remove_unread(target: &KinetoTarget) {
+    let ending = format!("_{}.json", target.own_pid);
+    let Ok(entries) = std::fs::read_dir(target.seen_from_here(&target.traces)) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        let number = name.strip_prefix("trainmon-").and_then(|rest| rest.strip_suffix(&ending));
+        if number.is_some_and(|number| number.len() == 16 && number.bytes().all(|byte| byte.is_ascii_hexdigit())) {
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
 }
 
 /// Answers until each process has its configuration.

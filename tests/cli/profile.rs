@@ -11,13 +11,13 @@ use crate::outcome::{finish, refused};
 use crate::process::{fake_kineto, pause, text, trainmon};
 
 /// A job with sockets and traces of its own, so that tests do not disturb each other.
-struct Job {
+pub struct Job {
     child: Child,
     folder: tempfile::TempDir,
 }
 
 impl Job {
-    fn start(trace: &str, options: &[&str]) -> Self {
+    pub fn start(trace: &str, options: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut command = fake_kineto(trace);
         command
@@ -28,7 +28,7 @@ impl Job {
         Self { child, folder }
     }
 
-    fn pid(&self) -> String {
+    pub fn pid(&self) -> String {
         self.child.id().to_string()
     }
 
@@ -115,7 +115,11 @@ fn what_cannot_be_asked_is_named() {
     let job = Job::start("waits-item.json", &[]);
     let socket = std::os::unix::net::UnixDatagram::bind(job.folder.path().join("dynolog")).unwrap();
     refused(job.profile(&[]), 1, &["another daemon has the socket `dynolog`"]);
+    // The file of a daemon that was killed is in nobody's way.
     drop(socket);
+    assert!(job.folder.path().join("dynolog").exists());
+    let output = finish(job.profile(&["--for", "100ms"]));
+    assert!(output.status.success(), "{}", text(&output.stderr));
     for bad in [["--for", "0"], ["--for", "2h"], ["--steps", "0"]] {
         assert_eq!(finish(job.profile(&bad)).status.code(), Some(2), "{bad:?}");
     }

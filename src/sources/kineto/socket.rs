@@ -9,8 +9,8 @@ use std::time::Duration;
 use nix::errno::Errno;
 use nix::sys::socket::sockopt::PassCred;
 use nix::sys::socket::{
-    AddressFamily, ControlMessageOwned, MsgFlags, SockFlag, SockType, UnixAddr, UnixCredentials, bind, recvmsg,
-    sendto, setsockopt, socket,
+    AddressFamily, ControlMessageOwned, MsgFlags, SockFlag, SockType, UnixAddr, UnixCredentials, bind, connect,
+    recvmsg, sendto, setsockopt, socket,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
@@ -58,7 +58,15 @@ impl KinetoSocket {
         }
         let file = folder.join(NAME);
         let address = UnixAddr::new(&file).map_err(system("the socket's name"))?;
-        Ok(Self { socket: bound(&address)?, file: Some(file) })
+        let socket = bound(&address).or_else(|error| {
+            // A daemon that was killed leaves its file behind.
+            if matches!(error, KinetoError::Taken) && nobody_listens(&address) {
+                let _ = std::fs::remove_file(&file);
+                return bound(&address);
+            }
+            Err(error)
+        })?;
+        Ok(Self { socket, file: Some(file) })
     }
 
     /// The next datagram, if one comes in time.
@@ -123,6 +131,13 @@ fn bound(address: &UnixAddr) -> Result<OwnedFd, KinetoError> {
         errno => system("a socket for the job")(errno),
     })?;
     Ok(socket)
+}
+
+/// Whether a socket's file is all that is left of it.
+fn nobody_listens(address: &UnixAddr) -> bool {
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let probe = socket(AddressFamily::Unix, SockType::Datagram, flags, None);
+    probe.is_ok_and(|probe| connect(probe.as_raw_fd(), address) == Err(Errno::ECONNREFUSED))
 }
 
 /// The abstract socket of a container: a thread enters its network namespace, and ends with the socket made.

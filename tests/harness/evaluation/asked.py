@@ -6,7 +6,8 @@
     python tests/dev.py asked --within 2               exit with 1 if more than --misses figures are further off
 
 Each program is started as `trainmon run` would start it, and asked with `trainmon profile`. Compared are the share of the loop's time
-that waits for data, in percent, and the mean length of a step. The time is that of the trace: from its first event to its last.
+that waits for data, in percent, and the mean length of a step. The time is that of the profile's window: from the first wait for a
+batch to the last one, or that of the whole trace.
 """
 
 from __future__ import annotations
@@ -60,11 +61,15 @@ class Asked:
 
 
 def span(path: str, wall_ahead_s: float) -> tuple[float, float]:
-    """When the events of a trace began and ended, seconds of CLOCK_MONOTONIC."""
+    """The window of a trace, seconds of CLOCK_MONOTONIC."""
     with open(path, encoding="utf-8") as file:
         trace = json.load(file)
     base_s = trace.get("baseTimeNanoseconds", 0) / 1e9 - wall_ahead_s
-    spans = [(event["ts"], event["ts"] + event["dur"]) for event in trace["traceEvents"] if event.get("ph") == "X" and event.get("cat") in ("cpu_op", "user_annotation")]
+    events = [event for event in trace["traceEvents"] if event.get("ph") == "X" and event.get("cat") in ("cpu_op", "user_annotation")]
+    batches = sorted(event["ts"] for event in events if event["name"].startswith("enumerate(DataLoader)"))
+    if len(batches) >= 2:
+        return base_s + batches[0] / 1e6, base_s + batches[-1] / 1e6
+    spans = [(event["ts"], event["ts"] + event["dur"]) for event in events]
     return base_s + min(begin for begin, _end in spans) / 1e6, base_s + max(end for _begin, end in spans) / 1e6
 
 
