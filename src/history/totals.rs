@@ -159,10 +159,9 @@ impl Totals {
         self.longest_of(|verdict| !verdict.advice.is_empty())?.verdict.advice.first()
     }
 
-    /// Seconds in total for which class and cause were those of this verdict.
-    pub fn seconds_of(&self, verdict: &Verdict) -> f64 {
-        let found = self.causes.iter().find(|known| same_cause(&known.verdict, verdict));
-        found.map_or(0.0, |known| known.seconds)
+    /// All the time for which class and cause were those of this verdict.
+    pub fn of_cause(&self, verdict: &Verdict) -> Option<&CauseTime> {
+        self.causes.iter().find(|known| same_cause(&known.verdict, verdict))
     }
 
     fn longest_of(&self, wanted: impl Fn(&Verdict) -> bool) -> Option<&CauseTime> {
