@@ -91,7 +91,7 @@ impl Totals {
         if let Some(known) = self.causes.iter_mut().find(|known| same_cause(&known.verdict, verdict)) {
             known.seconds += seconds;
             let before = std::mem::replace(&mut known.verdict, Arc::clone(verdict));
-            // What is read from the middle of a recording has not seen it.
+            // Read from the middle of a recording, verdicts have no account of what came before.
             if verdict.profile.is_none() && before.profile.is_some() {
                 let of_cause = Arc::make_mut(&mut known.verdict);
                 (of_cause.profile, of_cause.profile_age_s) = (before.profile.clone(), before.profile_age_s);
