@@ -2,18 +2,17 @@
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use anyhow::Context as _;
 
-use super::profiled;
+use super::{probed, profiled};
 use crate::cli::ProfileArgs;
 use crate::config::Settings;
 use crate::diagnosis::verdict::Context;
 use crate::diagnosis::{self, Verdict};
 use crate::errors::{self, ExitCode, Failure};
-use crate::jobs::session::{EndSignals, Session, block_on};
+use crate::jobs::session::{Session, block_on};
 use crate::outputs::text;
 use crate::outputs::trace::out::TraceOut;
 use crate::pipeline::Tick;
@@ -21,9 +20,15 @@ use crate::profiles::account::{ProfileAccount, ProfileSource};
 use crate::sources::kineto::{self, KinetoError, KinetoTarget, ProfileWindow, ProfileWish, WrittenTrace};
 use crate::text::format::step_time;
 
+/// How long the window is unless the command says so.
+const LENGTH: Duration = Duration::from_millis(500);
+
 /// Takes a profile of a running job, and prints what it shows.
 pub fn run(settings: &Settings, arguments: &ProfileArgs) -> anyhow::Result<ExitCode> {
     let pid = super::pick::target(settings)?;
+    if arguments.probe {
+        return probed::run(settings, arguments, pid);
+    }
     let targets = targets(settings, pid, arguments.all_ranks).map_err(failure)?;
     // A place that cannot be written to is found out before the job is asked.
     let names: Vec<PathBuf> = match &arguments.output {
@@ -35,7 +40,7 @@ pub fn run(settings: &Settings, arguments: &ProfileArgs) -> anyhow::Result<ExitC
         names.iter().map(|path| TraceOut::open(path, existing)).collect::<anyhow::Result<_>>()?;
     let window = match (arguments.steps, arguments.length) {
         (Some(steps), _) => ProfileWindow::Steps(steps),
-        (None, length) => ProfileWindow::For(length),
+        (None, length) => ProfileWindow::For(length.unwrap_or(LENGTH)),
     };
     let wish = ProfileWish { window, stacks: arguments.stacks };
     if std::io::stderr().is_terminal() {
@@ -43,7 +48,9 @@ pub fn run(settings: &Settings, arguments: &ProfileArgs) -> anyhow::Result<ExitC
     }
     let options = super::attach_options(settings, pid, None);
     let proc_root = settings.proc_root.clone();
-    let (traces, before) = block_on(taken(Session::attach(options)?, proc_root, targets, wish))?;
+    let take = move |wanted: &dyn Fn() -> bool| kineto::take(&proc_root, targets, wish, wanted);
+    let (traces, before) = block_on(super::beside(Session::attach(options)?, take))?;
+    let traces = traces.map_err(failure)?;
     let verdict = judged(&traces, pid, before.as_deref())?;
     for ((trace, out), name) in traces.iter().zip(outs).zip(&names) {
         keep(trace, out).with_context(|| format!("trace {}", name.display()))?;
@@ -76,34 +83,6 @@ pub(super) fn alone(
     let targets = targets(settings, pid, false).map_err(failure)?;
     let traces = kineto::take(&settings.proc_root, targets, wish, wanted).map_err(failure)?;
     judged(&traces, pid, None)
-}
-
-/// Asks on a thread while the job is watched, so that what it did before the window is known.
-async fn taken(
-    mut session: Session,
-    proc_root: PathBuf,
-    targets: Vec<KinetoTarget>,
-    wish: ProfileWish,
-) -> anyhow::Result<(Vec<WrittenTrace>, Option<Arc<Tick>>)> {
-    let mut ending = EndSignals::listen()?;
-    let wanted = Arc::new(AtomicBool::new(true));
-    let asking = Arc::clone(&wanted);
-    let mut traces = tokio::task::spawn_blocking(move || {
-        kineto::take(&proc_root, targets, wish, &|| asking.load(Ordering::Relaxed))
-    });
-    let mut before = None;
-    loop {
-        tokio::select! {
-            traces = &mut traces => return Ok((traces?.map_err(failure)?, before)),
-            tick = session.next_before_end(&mut ending) => match tick {
-                Some(tick) => before = Some(tick),
-                None => break,
-            },
-        }
-    }
-    // A signal, or the job's end: the thread sees both.
-    wanted.store(false, Ordering::Relaxed);
-    Ok((traces.await?.map_err(failure)?, before))
 }
 
 fn failure(error: KinetoError) -> anyhow::Error {

@@ -14,6 +14,7 @@ pub mod loop_profile;
 pub mod neighbours;
 pub mod outlook;
 pub mod private;
+pub mod probe_counts;
 pub mod process;
 mod profile_account;
 pub mod recording;

@@ -28,6 +28,7 @@ pub(crate) mod neighbours;
 mod nvml;
 mod nvml_raw;
 pub(crate) mod outlook;
+pub mod probes;
 mod process;
 pub(crate) mod processes;
 pub mod py_spy;

@@ -10,12 +10,14 @@ mod busy_words;
 mod cpu_words;
 mod host_words;
 mod losses;
+mod probed;
 mod said;
 mod sync_advice;
 mod taken;
 mod words;
 
 pub use beside::beside;
+pub use probed::probed;
 pub use taken::TakenProfile;
 
 use std::collections::BTreeMap;
