@@ -20,6 +20,7 @@ use crate::diagnosis::verdict::Class;
 use crate::errors::Failure;
 use crate::imports::ImportFormat;
 use crate::outputs::explanation::TOPICS;
+use crate::watch::EventKind;
 
 /// See what holds a training job back: the data loader, storage, the CPUs or the GPU.
 /// trainmon watches a running job from the outside. The job needs no changes and no restart.
@@ -418,6 +419,11 @@ pub struct WatchArgs {
     /// Report when steps take this much longer than in the last hour of training.
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent, default_value = "20%")]
     pub slower: f64,
+    /// Take a profile at these events, and report what it shows: slower, bottleneck. Every ten minutes at most.
+    ///
+    /// The job must have been started by `trainmon run`, or with KINETO_USE_DAEMON=1.
+    #[arg(long, value_name = "EVENT[,EVENT]", value_parser = parse_profiled_event, value_delimiter = ',', conflicts_with = "replay")]
+    pub profile_on: Vec<EventKind>,
     /// Print the events of this recording instead, at once.
     #[arg(long, value_name = "FILE")]
     pub replay: Option<PathBuf>,
@@ -463,6 +469,12 @@ pub struct CompareArgs {
 }
 
 /// A percentage as a share of 1: `5%` and `5` are 0.05.
+/// An event at which a profile can be taken.
+fn parse_profiled_event(text: &str) -> Result<EventKind, String> {
+    let kinds = [EventKind::Slower, EventKind::Bottleneck];
+    kinds.into_iter().find(|kind| kind.word() == text).ok_or_else(|| "one of slower, bottleneck".to_owned())
+}
+
 fn parse_percent(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix('%').unwrap_or(text).trim().parse::<f64>();
     let share = number.ok().filter(|percent| (0.0..=10_000.0).contains(percent)).map(|percent| percent / 100.0);

@@ -28,6 +28,7 @@ pub mod report;
 pub mod run;
 pub mod screen;
 mod screen_loop;
+mod screen_profile;
 pub mod shell;
 pub mod trace;
 pub mod watch;

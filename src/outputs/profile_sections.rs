@@ -3,9 +3,7 @@
 pub(super) use super::profile_tables::length;
 use super::profile_tables::{brief, counted_calls, finite, tables};
 use super::section::{Column, Point, Section, SectionBody, point, whole};
-use crate::profiles::account::{
-    DeviceAccount, IdleReason, LaunchAccount, LoopAccount, ProfileAccount, ProfileSource, StepMark,
-};
+use crate::profiles::account::{DeviceAccount, IdleReason, LaunchAccount, LoopAccount, ProfileAccount, StepMark};
 use crate::profiles::drawn::SliceKind;
 use crate::text::format::precise;
 
@@ -16,7 +14,7 @@ const SHARE_TOLD: f64 = 0.005;
 
 /// Where a profile that was read from a file comes from, as a head says it: `trace.json.gz · window 1.05 s · 6 steps of 175 ms`.
 pub(super) fn from_file(account: &ProfileAccount) -> Option<String> {
-    if account.source != ProfileSource::Trace {
+    if !account.is_of_file() {
         return None;
     }
     let file = account.file.clone().unwrap_or_else(|| "trace".to_owned());

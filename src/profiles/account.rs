@@ -118,6 +118,11 @@ pub struct ProfileAccount {
 }
 
 impl ProfileAccount {
+    /// Whether it is of a file, of which nothing else is known; all others are of a run that is watched as well.
+    pub fn is_of_file(&self) -> bool {
+        self.source == ProfileSource::Trace
+    }
+
     /// Keeps so many rows of each list, and says how many are left out. The rows are sorted: those that matter most are kept.
     pub fn keep_rows(&mut self, most: usize) -> usize {
         let lists = [

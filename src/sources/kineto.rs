@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use message::KinetoMessage;
-use socket::KinetoSocket;
+use socket::{KinetoSocket, Question};
 pub use target::{KinetoTarget, USE_DAEMON};
 
 use super::process::stat_of;
@@ -27,6 +27,10 @@ const WRITES_WITHIN: Duration = Duration::from_secs(120);
 const LEAD: Duration = Duration::from_millis(1100);
 /// Several processes start at the same moment if all of them have asked until then.
 const LEAD_OF_SEVERAL: Duration = Duration::from_millis(6200);
+/// A process that asks so long after its window began, and is not recording, has missed the moment: the machine was busy.
+const MISSED_AFTER: Duration = Duration::from_millis(1500);
+/// It is then given another moment, so many times in all.
+const GIVEN_MAX: u32 = 3;
 /// Between two looks.
 const LOOKS: Duration = Duration::from_millis(20);
 
@@ -133,7 +137,28 @@ struct Asked {
     target: KinetoTarget,
     /// The trace as the process names it, with its PID.
     trace: PathBuf,
-    configured: Option<Instant>,
+    /// When its window begins, once it has a configuration.
+    start: Option<SystemTime>,
+    /// How often it has been given one.
+    given: u32,
+}
+
+impl Asked {
+    /// Its trace, if that is there: libkineto writes it under another name, and renames it when it is whole.
+    fn written(&self) -> Option<PathBuf> {
+        let path = self.target.seen_from_here(&self.trace);
+        path.symlink_metadata().is_ok_and(|found| found.is_file()).then_some(path)
+    }
+
+    /// Whether a process that asks is to get a configuration: the first one, or one more where it has missed the moment of the last.
+    fn wants(&self) -> bool {
+        let missed = |start: SystemTime| {
+            start.elapsed().is_ok_and(|since| since > MISSED_AFTER)
+                && self.given < GIVEN_MAX
+                && self.written().is_none()
+        };
+        self.start.is_none_or(missed)
+    }
 }
 
 /// Asks the processes for a profile of the same window, and waits for their traces. `wanted` says whether to go on.
@@ -147,22 +172,67 @@ pub fn take(
     wanted: &dyn Fn() -> bool,
 ) -> Result<Vec<WrittenTrace>, KinetoError> {
     let name = format!("trainmon-{:016x}", fastrand::u64(..));
-    let mut asked: Vec<Asked> = Vec::new();
-    for target in targets {
+    let named = |target: KinetoTarget| {
         let trace = target.traces.join(format!("{name}_{}.json", target.own_pid));
-        asked.push(Asked { target, trace, configured: None });
-    }
+        Asked { target, trace, start: None, given: 0 }
+    };
+    let mut asked: Vec<Asked> = targets.into_iter().map(named).collect();
     let Some(first) = asked.first() else { return Ok(Vec::new()) };
     let socket = KinetoSocket::open(proc_root, &first.target)?;
     asked.iter().for_each(|one| remove_unread(&one.target));
-    let lead = if asked.len() > 1 { LEAD_OF_SEVERAL } else { LEAD };
-    configure(proc_root, &socket, &mut asked, &name, (wish, lead), wanted)?;
-    drop(socket);
     let length = match wish.window {
         ProfileWindow::For(length) => length,
         ProfileWindow::Steps(_) => Duration::ZERO,
     };
-    asked.iter().map(|one| written(proc_root, one, lead + length + WRITES_WITHIN, wanted)).collect()
+    let begun = Instant::now();
+    // Until each trace is there: a process that missed its moment asks again.
+    while let Some(waiting) = asked.iter().find(|one| one.written().is_none()) {
+        let (pid, folder) = (waiting.target.pid, || waiting.target.traces.display().to_string());
+        if !wanted() {
+            return Err(KinetoError::GivenUp(folder()));
+        }
+        check_state(proc_root, pid)?;
+        match waiting.start {
+            None if begun.elapsed() > ASKS_WITHIN => {
+                return Err(KinetoError::NeverAsked { pid, waited: begun.elapsed().as_secs_f64() });
+            }
+            Some(start) => {
+                let waited = start.elapsed().unwrap_or_default();
+                if waited > length + WRITES_WITHIN {
+                    let path = waiting.target.seen_from_here(&waiting.trace);
+                    let _ = std::fs::remove_file(path.with_extension("json.tmp"));
+                    return Err(KinetoError::NoTrace { pid, folder: folder(), waited: waited.as_secs_f64() });
+                }
+            }
+            None => {}
+        }
+        if let Some(question) = socket.next(LOOKS)? {
+            answer(&socket, &question, &mut asked, (&name, wish));
+        }
+    }
+    Ok(asked.iter().filter_map(|one| Some(WrittenTrace { pid: one.target.pid, path: one.written()? })).collect())
+}
+
+/// Answers what a process asks. Other jobs, and processes that are being profiled, get no configuration.
+fn answer(socket: &KinetoSocket, question: &Question, asked: &mut [Asked], (name, wish): (&str, ProfileWish)) {
+    let all = asked.len();
+    // All processes begin at the moment of the first one that asked.
+    let together = asked.iter().filter_map(|one| one.start).next();
+    let one = asked.iter_mut().find(|one| one.target.pid == question.pid);
+    let bytes = match (KinetoMessage::parse(&question.bytes), one) {
+        (Some(KinetoMessage::Context), _) => message::registered(),
+        (Some(KinetoMessage::Request { free: true }), Some(one)) if one.wants() => {
+            let lead = if all > 1 { LEAD_OF_SEVERAL } else { LEAD * (1 + one.given) };
+            let start = together.filter(|_| one.start.is_none()).unwrap_or_else(|| SystemTime::now() + lead);
+            (one.start, one.given) = (Some(start), one.given + 1);
+            let trace = one.target.traces.join(format!("{name}.json"));
+            message::configured(&configuration(&trace, start, wish))
+        }
+        (Some(KinetoMessage::Request { .. }), _) => message::configured(""),
+        (None, _) => return,
+    };
+    // One that ended meanwhile needs no answer.
+    let _ = socket.answer(question, &bytes);
 }
 
 /// Removes traces that the process wrote for a trainmon that was killed meanwhile. Who has the socket is alone.
@@ -176,47 +246,6 @@ fn remove_unread(target: &KinetoTarget) {
         if number.is_some_and(|number| number.len() == 16 && number.bytes().all(|byte| byte.is_ascii_hexdigit())) {
             let _ = std::fs::remove_file(entry.path());
         }
-    }
-}
-
-/// Answers until each process has its configuration.
-fn configure(
-    proc_root: &Path,
-    socket: &KinetoSocket,
-    asked: &mut [Asked],
-    name: &str,
-    (wish, lead): (ProfileWish, Duration),
-    wanted: &dyn Fn() -> bool,
-) -> Result<(), KinetoError> {
-    let begun = Instant::now();
-    let mut start = None;
-    loop {
-        let Some(waiting) = asked.iter().find(|one| one.configured.is_none()) else { return Ok(()) };
-        let pid = waiting.target.pid;
-        if !wanted() {
-            return Err(KinetoError::GivenUp(waiting.target.traces.display().to_string()));
-        }
-        check_state(proc_root, pid)?;
-        if begun.elapsed() > ASKS_WITHIN {
-            return Err(KinetoError::NeverAsked { pid, waited: begun.elapsed().as_secs_f64() });
-        }
-        let Some(question) = socket.next(LOOKS)? else { continue };
-        let answer = match (
-            KinetoMessage::parse(&question.bytes),
-            asked.iter_mut().find(|one| one.target.pid == question.pid),
-        ) {
-            (Some(KinetoMessage::Context), _) => message::registered(),
-            (Some(KinetoMessage::Request { free: true }), Some(one)) if one.configured.is_none() => {
-                one.configured = Some(Instant::now());
-                let start = *start.get_or_insert_with(|| SystemTime::now() + lead);
-                message::configured(&configuration(&one.target.traces.join(format!("{name}.json")), start, wish))
-            }
-            // Other jobs, and processes that are being profiled, get none.
-            (Some(KinetoMessage::Request { .. }), _) => message::configured(""),
-            (None, _) => continue,
-        };
-        // One that ended meanwhile needs no answer.
-        let _ = socket.answer(&question, &answer);
     }
 }
 
@@ -237,34 +266,6 @@ fn configuration(trace: &Path, start: SystemTime, wish: ProfileWish) -> String {
         trace.display(),
         wish.stacks
     )
-}
-
-/// Waits for the trace of a process: libkineto writes it under another name, and renames it when it is whole.
-fn written(
-    proc_root: &Path,
-    asked: &Asked,
-    within: Duration,
-    wanted: &dyn Fn() -> bool,
-) -> Result<WrittenTrace, KinetoError> {
-    let pid = asked.target.pid;
-    let path = asked.target.seen_from_here(&asked.trace);
-    let begun = asked.configured.unwrap_or_else(Instant::now);
-    loop {
-        if path.symlink_metadata().is_ok_and(|found| found.is_file()) {
-            return Ok(WrittenTrace { pid, path });
-        }
-        let folder = || asked.target.traces.display().to_string();
-        if !wanted() {
-            return Err(KinetoError::GivenUp(folder()));
-        }
-        check_state(proc_root, pid)?;
-        let waited = begun.elapsed();
-        if waited > within {
-            let _ = std::fs::remove_file(path.with_extension("json.tmp"));
-            return Err(KinetoError::NoTrace { pid, folder: folder(), waited: waited.as_secs_f64() });
-        }
-        std::thread::sleep(LOOKS);
-    }
 }
 
 /// Whether the process is there and runs.

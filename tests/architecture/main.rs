@@ -37,11 +37,11 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("rates", &["sample"]),
     ("diagnosis", &["sample", "rates", "profiles"]),
     ("pipeline", &["sample", "rates", "diagnosis"]),
-    ("history", &["sample", "rates", "diagnosis", "pipeline"]),
+    ("history", &["sample", "rates", "diagnosis", "pipeline", "profiles"]),
     ("watch", &["sample", "rates", "diagnosis", "pipeline"]),
     ("fleet", &["diagnosis"]),
     ("outputs", &["sample", "rates", "diagnosis", "pipeline", "profiles", "history", "watch", "fleet"]),
-    ("jobs", &["sample", "sources", "collector", "rates", "diagnosis", "pipeline"]),
+    ("jobs", &["sample", "sources", "collector", "rates", "diagnosis", "pipeline", "profiles"]),
     (
         "tui",
         &[

@@ -243,7 +243,7 @@ fn trace(path: &Path, is_wanted: &dyn Fn() -> bool) -> anyhow::Result<(Verdict, 
 }
 
 fn with_first_rows(mut verdict: Verdict) -> (Verdict, Option<String>) {
-    let left_out = verdict.profile.as_mut().map_or(0, |account| account.keep_rows(ROWS_FOR_AGENT));
+    let left_out = verdict.profile.as_mut().map_or(0, |account| Arc::make_mut(account).keep_rows(ROWS_FOR_AGENT));
     let note = format!("Tables of the profile have their first {ROWS_FOR_AGENT} rows: {left_out} rows are left out.");
     (verdict, (left_out > 0).then_some(note))
 }
