@@ -3,6 +3,8 @@
 
 use std::collections::BTreeSet;
 
+use std::sync::Arc;
+
 use super::super::class::Class;
 use super::super::stats::{percent, round};
 use super::super::verdict::{Context, Verdict};
@@ -31,7 +33,7 @@ pub fn probed(counts: &ProbeCounts, live: Option<&Verdict>, context: &Context) -
     for sentence in account.calls.iter().flat_map(sentences) {
         verdict.summary = format!("{} {sentence}", verdict.summary).trim_start().to_owned();
     }
-    verdict.profile = Some(Box::new(account));
+    verdict.profile = Some(Arc::new(account));
     verdict
 }
 
