@@ -2,6 +2,7 @@
 //! waits. What the GPU did meanwhile they do not tell, so the verdict stays what it is.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use std::sync::Arc;
 
