@@ -4,8 +4,6 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use std::sync::Arc;
-
 use super::super::class::Class;
 use super::super::stats::{percent, round};
 use super::super::verdict::{Context, Verdict};
