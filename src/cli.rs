@@ -20,7 +20,6 @@ use crate::diagnosis::verdict::Class;
 use crate::errors::Failure;
 use crate::imports::ImportFormat;
 use crate::outputs::explanation::TOPICS;
-use crate::watch::EventKind;
 
 /// See what holds a training job back: the data loader, storage, the CPUs or the GPU.
 /// trainmon watches a running job from the outside. The job needs no changes and no restart.
@@ -181,13 +180,9 @@ impl Cli {
         one.or(self.parsed.call.iterations.map(|_| count)).map(str::to_owned)
     }
 
-    /// Refuses options that the command has no use for.
-    fn check(&self, matches: &ArgMatches) -> Result<(), Failure> {
-        let word = matches.subcommand_name().unwrap_or("trainmon");
-        let call = &self.parsed.call;
-        let starts_its_own = matches!(self.command, Some(Command::Run { .. } | Command::Demo { .. }));
-        let logs = self.command.is_none() || starts_its_own;
-        let writes_a_file = matches!(
+    /// Whether the command writes a file of its own, which --force overwrites.
+    fn writes_a_file(&self) -> bool {
+        matches!(
             self.command,
             Some(
                 Command::Record(_)
@@ -197,7 +192,16 @@ impl Cli {
                     | Command::Trace(_)
                     | Command::Import(_)
             )
-        );
+        )
+    }
+
+    /// Refuses options that the command has no use for.
+    fn check(&self, matches: &ArgMatches) -> Result<(), Failure> {
+        let word = matches.subcommand_name().unwrap_or("trainmon");
+        let call = &self.parsed.call;
+        let starts_its_own = matches!(self.command, Some(Command::Run { .. } | Command::Demo { .. }));
+        let logs = self.command.is_none() || starts_its_own;
+        let writes_a_file = self.writes_a_file();
         let serves = matches!(self.command, Some(Command::Mcp));
         let replays = matches!(
             self.command,
@@ -219,8 +223,7 @@ impl Cli {
             format!("trainmon {word} writes no log: remove --log")
         } else if writes_a_file && call.append {
             let what = match self.command {
-                Some(Command::Trace(_)) => "trace",
-                Some(Command::Profile(_)) => "trace",
+                Some(Command::Trace(_) | Command::Profile(_)) => "trace",
                 Some(Command::Report(_) | Command::Compare(_)) => "report",
                 _ => "recording",
             };
@@ -360,15 +363,15 @@ pub struct ProfileArgs {
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1000), conflicts_with = "length")]
     pub steps: Option<u32>,
     /// Record Python's functions as well, so that lines of code are named. The window is slower.
-    #[arg(long)]
-    pub stacks: bool,
+    #[arg(long = "stacks")]
+    pub with_stacks: bool,
     /// Ask all ranks of the job on this machine, for the same moment.
     #[arg(long)]
     pub all_ranks: bool,
     /// Count the calls of CUDA or HIP from outside instead: launches, copies, allocations, waits for the GPU. Needs root.
     ///
     /// The job needs no preparation, and loses 0.5% of the time at most. There are no kernels in such a profile.
-    #[arg(long, conflicts_with_all = ["steps", "stacks", "all_ranks", "output"])]
+    #[arg(long, conflicts_with_all = ["steps", "with_stacks", "all_ranks", "output"])]
     pub probe: bool,
     /// Keep the trace: FILE.json or FILE.json.gz, for Perfetto or `trainmon diagnose FILE`.
     ///
@@ -422,11 +425,27 @@ pub struct WatchArgs {
     /// Take a profile at these events, and report what it shows: slower, bottleneck. Every ten minutes at most.
     ///
     /// The job must have been started by `trainmon run`, or with KINETO_USE_DAEMON=1.
-    #[arg(long, value_name = "EVENT[,EVENT]", value_parser = parse_profiled_event, value_delimiter = ',', conflicts_with = "replay")]
-    pub profile_on: Vec<EventKind>,
+    #[arg(
+        long,
+        value_name = "EVENT[,EVENT]",
+        value_enum,
+        hide_possible_values = true,
+        value_delimiter = ',',
+        conflicts_with = "replay"
+    )]
+    pub profile_on: Vec<ProfiledEvent>,
     /// Print the events of this recording instead, at once.
     #[arg(long, value_name = "FILE")]
     pub replay: Option<PathBuf>,
+}
+
+/// An event at which a profile can be taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ProfiledEvent {
+    /// Steps take longer.
+    Slower,
+    /// Another cause holds the job back.
+    Bottleneck,
 }
 
 /// `report`.
@@ -469,12 +488,6 @@ pub struct CompareArgs {
 }
 
 /// A percentage as a share of 1: `5%` and `5` are 0.05.
-/// An event at which a profile can be taken.
-fn parse_profiled_event(text: &str) -> Result<EventKind, String> {
-    let kinds = [EventKind::Slower, EventKind::Bottleneck];
-    kinds.into_iter().find(|kind| kind.word() == text).ok_or_else(|| "one of slower, bottleneck".to_owned())
-}
-
 fn parse_percent(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix('%').unwrap_or(text).trim().parse::<f64>();
     let share = number.ok().filter(|percent| (0.0..=10_000.0).contains(percent)).map(|percent| percent / 100.0);

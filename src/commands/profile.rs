@@ -42,7 +42,7 @@ pub fn run(settings: &Settings, arguments: &ProfileArgs) -> anyhow::Result<ExitC
         (Some(steps), _) => ProfileWindow::Steps(steps),
         (None, length) => ProfileWindow::For(length.unwrap_or(LENGTH)),
     };
-    let wish = ProfileWish { window, stacks: arguments.stacks };
+    let wish = ProfileWish { window, stacks: arguments.with_stacks };
     if std::io::stderr().is_terminal() {
         errors::note(&format!("asking PID {pid} for a profile; Ctrl-C gives up, and the job goes on"));
     }

@@ -131,8 +131,8 @@ fn command_for(program: &OsString, rest: &[OsString], proc_root: &Path) -> Comma
     command
 }
 
-/// Lets `trainmon profile` ask the program: libkineto then looks for a daemon. It would also complain in the program's output, every
-/// ten seconds, that there is none; what it logs is left out unless the user wants it.
+/// Lets `trainmon profile` ask the program: libkineto then looks for a daemon. Without one it
+/// would complain in the program's output every ten seconds, so what it logs is left out unless the user wants it.
 fn may_be_profiled(command: &mut Command) {
     for (variable, value) in [(USE_DAEMON, "1"), (LOG_LEVEL, NOTHING_LOGGED)] {
         if std::env::var_os(variable).is_none() {

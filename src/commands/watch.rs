@@ -14,7 +14,7 @@ use jiff::tz::TimeZone;
 use tokio::task::JoinHandle;
 
 use super::{profile, profiled};
-use crate::cli::WatchArgs;
+use crate::cli::{ProfiledEvent, WatchArgs};
 use crate::config::Settings;
 use crate::diagnosis::Verdict;
 use crate::errors::{self, ExitCode};
@@ -39,7 +39,11 @@ pub fn run(settings: &Settings, arguments: &WatchArgs) -> anyhow::Result<ExitCod
         return replay(settings, path, options, &mut out);
     }
     let pid = if arguments.all { None } else { Some(super::pick::target(settings)?) };
-    let profiles = ProfilesOnEvents { on: arguments.profile_on.clone(), running: None, taken: BTreeMap::new() };
+    let profiles = ProfilesOnEvents {
+        on: arguments.profile_on.iter().map(|event| kind_of(*event)).collect(),
+        running: None,
+        taken: BTreeMap::new(),
+    };
     let watched = block_on(watch(settings, pid, (options, profiles), &mut out));
     // Also where the reader of the events has gone: those that were told have their command.
     out.hook.into_iter().for_each(Hook::finish);
@@ -120,6 +124,13 @@ async fn watch(
         }
     }
     Ok(())
+}
+
+fn kind_of(event: ProfiledEvent) -> EventKind {
+    match event {
+        ProfiledEvent::Slower => EventKind::Slower,
+        ProfiledEvent::Bottleneck => EventKind::Bottleneck,
+    }
 }
 
 /// Profiles that events ask for, one at a time.

@@ -1,4 +1,4 @@
-//! Asks a running job for a profile, as the daemon of dynolog does: libkineto, a part of torch, asks a socket of a known name for a
+//! Asks a running job for a profile, like the daemon of dynolog: libkineto, a part of torch, asks a socket of a known name for a
 //! configuration again and again where the job was started with `KINETO_USE_DAEMON`. The socket exists only while it is asked.
 //!
 //! A process ends itself if an answer comes from a socket whose name it does not expect (ipcfabric/Endpoint.h), so answers are only
@@ -41,7 +41,7 @@ pub enum KinetoError {
     #[error("process {0} has ended")]
     Ended(u32),
     /// Its environment cannot be read.
-    #[error("process {0} belongs to another user, who alone may be asked: run trainmon with sudo")]
+    #[error("process {0} belongs to another user: run trainmon with sudo")]
     Denied(u32),
     /// It does not ask for configurations.
     #[error(
@@ -164,7 +164,7 @@ impl Asked {
 /// Asks the processes for a profile of the same window, and waits for their traces. `wanted` says whether to go on.
 ///
 /// # Errors
-/// Why there is none. The job goes on in each case.
+/// Why no profile was taken. The job goes on in each case.
 pub fn take(
     proc_root: &Path,
     targets: Vec<KinetoTarget>,
@@ -235,7 +235,7 @@ fn answer(socket: &KinetoSocket, question: &Question, asked: &mut [Asked], (name
     let _ = socket.answer(question, &bytes);
 }
 
-/// Removes traces that the process wrote for a trainmon that was killed meanwhile. Who has the socket is alone.
+/// Removes traces that the process wrote for a trainmon that was killed meanwhile. Only one at a time has the socket.
 fn remove_unread(target: &KinetoTarget) {
     let ending = format!("_{}.json", target.own_pid);
     let Ok(entries) = std::fs::read_dir(target.seen_from_here(&target.traces)) else { return };

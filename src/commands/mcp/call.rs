@@ -18,7 +18,7 @@ use crate::jobs::JobCandidate;
 use crate::jobs::candidates::scan::Scan;
 use crate::jobs::session::{EndSignals, Session, SessionOptions};
 use crate::mcp::protocol::{Era, Feature};
-use crate::mcp::tools::Recorded;
+use crate::mcp::tools::WindowToRecord;
 use crate::mcp::untrusted::{ForeignTexts, NOTE, REASON_MAX, quote};
 use crate::outputs::comparison::{AnyComparison, Comparison};
 use crate::outputs::run_report::RunReport;
@@ -224,12 +224,12 @@ pub(super) fn replay(settings: &Settings, path: &Path, is_wanted: &dyn Fn() -> b
 pub(super) fn profile(
     settings: &Settings,
     pid: u32,
-    recorded: Recorded,
+    recorded: WindowToRecord,
     is_wanted: &dyn Fn() -> bool,
 ) -> anyhow::Result<ToolAnswer> {
     let window = match recorded {
-        Recorded::For(length) => ProfileWindow::For(length),
-        Recorded::Steps(steps) => ProfileWindow::Steps(steps),
+        WindowToRecord::For(length) => ProfileWindow::For(length),
+        WindowToRecord::Steps(steps) => ProfileWindow::Steps(steps),
     };
     let verdict = profile::alone(settings, pid, ProfileWish { window, stacks: false }, is_wanted)?;
     let (verdict, left_out) = with_first_rows(verdict);

@@ -2,8 +2,8 @@
 //! kind in 32 bytes, and a body (dynolog's header ipcfabric/Utils.h, which Kineto includes).
 
 /// Length and kind, bytes.
-const HEAD: usize = 40;
-/// Kinds: a process tells who it is, and asks for a configuration.
+const MESSAGE_HEAD: usize = 40;
+/// Kinds: a process names itself, and asks for a configuration.
 const CONTEXT: &[u8] = b"ctxt";
 const REQUEST: &[u8] = b"req";
 /// The bit of a request's type that stands for the activity profiler (`LibkinetoConfigType::ACTIVITIES`). A process that is being
@@ -13,7 +13,7 @@ const ACTIVITIES: i32 = 2;
 /// What a process says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KinetoMessage {
-    /// It tells who it is, and expects a count of those that did.
+    /// It names itself, and expects the number of those that did.
     Context,
     /// It asks for a configuration. `free` says whether it can take one now.
     Request {
@@ -23,11 +23,11 @@ pub enum KinetoMessage {
 }
 
 impl KinetoMessage {
-    /// Reads a datagram; `None` if it is none of these.
+    /// Reads a datagram; `None` for anything else.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
-        let kind = bytes.get(8..HEAD)?;
+        let kind = bytes.get(8..MESSAGE_HEAD)?;
         let kind = kind.split(|byte| *byte == 0).next()?;
-        let body = bytes.get(HEAD..)?;
+        let body = bytes.get(MESSAGE_HEAD..)?;
         match kind {
             CONTEXT => Some(Self::Context),
             REQUEST => {
@@ -52,7 +52,7 @@ pub fn configured(configuration: &str) -> Vec<u8> {
 fn message(kind: &[u8], body: &[u8]) -> Vec<u8> {
     let mut bytes = (body.len() as u64).to_ne_bytes().to_vec();
     bytes.extend_from_slice(kind);
-    bytes.resize(HEAD, 0);
+    bytes.resize(MESSAGE_HEAD, 0);
     bytes.extend_from_slice(body);
     bytes
 }
@@ -77,7 +77,10 @@ mod tests {
         assert_eq!(KinetoMessage::parse(&message(REQUEST, &busy)), Some(KinetoMessage::Request { free: false }));
         assert_eq!(KinetoMessage::parse(&registered()), Some(KinetoMessage::Context));
         let answer = configured("A=1\n");
-        assert_eq!((answer.len(), &answer[..8], &answer[HEAD..]), (44, &4_u64.to_ne_bytes()[..], &b"A=1\n"[..]));
+        assert_eq!(
+            (answer.len(), &answer[..8], &answer[MESSAGE_HEAD..]),
+            (44, &4_u64.to_ne_bytes()[..], &b"A=1\n"[..])
+        );
         assert!(answer[8..].starts_with(b"req\0"));
     }
 
@@ -88,7 +91,7 @@ mod tests {
         }
 
         #[test]
-        fn a_kind_that_is_cut_off_is_none(length in 0_usize..HEAD) {
+        fn a_kind_that_is_cut_off_is_none(length in 0_usize..MESSAGE_HEAD) {
             let whole = registered();
             prop_assert_eq!(KinetoMessage::parse(&whole[..length]), None);
         }

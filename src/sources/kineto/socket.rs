@@ -22,7 +22,7 @@ use super::target::KinetoTarget;
 const NAME: &str = "dynolog";
 const ABSTRACT: &[u8] = b"dynolog\0";
 /// Longest datagram: a request lists some ancestors.
-const LONGEST: usize = 4096;
+const DATAGRAM_MAX: usize = 4096;
 
 /// A socket that has the daemon's name for as long as this value lives.
 #[derive(Debug)]
@@ -80,7 +80,7 @@ impl KinetoSocket {
             Ok(_) => {}
             Err(errno) => return Err(KinetoError::System { what: "waiting for the job", why: errno.into() }),
         }
-        let mut bytes = vec![0; LONGEST];
+        let mut bytes = vec![0; DATAGRAM_MAX];
         let mut room = nix::cmsg_space!(UnixCredentials);
         let mut slices = [IoSliceMut::new(&mut bytes)];
         let (fd, flags) = (self.socket.as_raw_fd(), MsgFlags::MSG_DONTWAIT);
