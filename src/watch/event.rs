@@ -70,7 +70,7 @@ impl EventKind {
                 "15 s",
             ),
             Self::Profile => (
-                "What the profile shows that `--profile-on` has taken at another event, or why there is none.",
+                "What the profile shows that `--profile-on` has taken at another event, or why it could not be taken.",
                 "some seconds after that event",
             ),
             Self::Ended => ("The job has ended. `watch` ends, too.", "at once"),
@@ -129,7 +129,7 @@ impl WatchEvent {
         Self::new(EventKind::Profile, None, format!("{}{sure}. {}", verdict.heading(), verdict.summary), details)
     }
 
-    /// Why there is none.
+    /// Why it could not be taken.
     pub fn without_profile(why: &str) -> Self {
         let details = EventDetails::Profile { class: None, cause: None, confidence: None, window_ms: None };
         Self::new(EventKind::Profile, None, format!("no profile: {why}"), details)

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-// rustix 1.1 reads the credentials of a process that is not seen here, PID 0, as a number that cannot be 0.
+// rustix 1.1 reads the PID of a process outside of this namespace, 0, as a number that cannot be 0.
 use nix::errno::Errno;
 use nix::sys::socket::sockopt::PassCred;
 use nix::sys::socket::{
@@ -37,7 +37,7 @@ pub struct KinetoSocket {
 pub struct Question {
     /// What it says.
     pub bytes: Vec<u8>,
-    /// Who sent it, by the kernel's word; 0 for a process that is not seen here.
+    /// The PID of the sender, by the kernel's word; 0 for a process outside of this namespace.
     pub pid: u32,
     from: UnixAddr,
 }
@@ -101,7 +101,7 @@ impl KinetoSocket {
     /// Answers a datagram.
     ///
     /// # Errors
-    /// The system's: who asked is gone.
+    /// The system's: the process is gone.
     pub fn answer(&self, to: &Question, bytes: &[u8]) -> io::Result<()> {
         sendto(self.socket.as_raw_fd(), bytes, &to.from, MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL)?;
         Ok(())

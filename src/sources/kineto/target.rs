@@ -51,7 +51,7 @@ impl KinetoTarget {
                 .split(|byte| *byte == 0)
                 .filter_map(|one| one.strip_prefix(name.as_bytes())?.strip_prefix(b"="));
             values
-                .last()
+                .next_back()
                 .map(|value| PathBuf::from(OsStr::from_bytes(value)))
                 .filter(|value| !value.as_os_str().is_empty())
         };
