@@ -47,13 +47,11 @@ impl KinetoTarget {
             _ => KinetoError::Ended(pid),
         })?;
         let variable = |name: &str| {
-            let values = environ
-                .split(|byte| *byte == 0)
-                .filter_map(|one| one.strip_prefix(name.as_bytes())?.strip_prefix(b"="));
-            values
-                .next_back()
-                .map(|value| PathBuf::from(OsStr::from_bytes(value)))
-                .filter(|value| !value.as_os_str().is_empty())
+            // The last of several counts.
+            let value = environ
+                .rsplit(|byte| *byte == 0)
+                .find_map(|one| one.strip_prefix(name.as_bytes())?.strip_prefix(b"="));
+            value.map(|value| PathBuf::from(OsStr::from_bytes(value))).filter(|value| !value.as_os_str().is_empty())
         };
         if !environ
             .split(|byte| *byte == 0)
