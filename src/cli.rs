@@ -14,7 +14,7 @@ use std::time::Duration;
 use clap::builder::{NonEmptyStringValueParser, PossibleValue, TypedValueParser};
 use clap::{Arg, ArgMatches, Args, Parser, Subcommand, ValueEnum};
 
-use crate::config::{Settings, is_said, parse_pid, parse_window};
+use crate::config::{Settings, is_said, parse_pid, parse_profile_length, parse_window};
 use crate::diagnosis::causes;
 use crate::diagnosis::verdict::Class;
 use crate::errors::Failure;
@@ -63,6 +63,8 @@ pub struct PidArgument {
 pub enum Command {
     /// Watch a job for a while, print one verdict with advice, and exit.
     Diagnose(DiagnoseArgs),
+    /// Take a profile of a running job, without a change of its code, and print what it shows.
+    Profile(ProfileArgs),
     /// Record a job to a file, to replay or diagnose it later or elsewhere.
     Record(RecordArgs),
     /// Open a recording or a trace of torch.profiler on the screen.
@@ -86,6 +88,9 @@ pub enum Command {
     Fleet(FleetArgs),
     /// Start a program and watch it; its exit status is passed on.
     Run {
+        /// Do not let the program be asked for a profile: leave KINETO_USE_DAEMON as it is.
+        #[arg(long)]
+        no_profiler: bool,
         /// The program and its arguments.
         #[arg(trailing_var_arg = true, required = true, num_args = 1.., value_name = "CMD")]
         program: Vec<OsString>,
@@ -157,6 +162,7 @@ impl Cli {
     fn pid(&self) -> Option<u32> {
         let own = match &self.command {
             Some(Command::Diagnose(arguments)) => arguments.targets.iter().find_map(PidOrFile::pid),
+            Some(Command::Profile(arguments)) => arguments.target.pid,
             Some(Command::Record(arguments)) => arguments.target.pid,
             Some(Command::Export(arguments)) => arguments.target.pid,
             Some(Command::Watch(arguments)) => arguments.target.pid,
@@ -174,22 +180,28 @@ impl Cli {
         one.or(self.parsed.call.iterations.map(|_| count)).map(str::to_owned)
     }
 
+    /// Whether the command writes a file of its own, which --force overwrites.
+    fn writes_a_file(&self) -> bool {
+        matches!(
+            self.command,
+            Some(
+                Command::Record(_)
+                    | Command::Profile(ProfileArgs { output: Some(_), .. })
+                    | Command::Report(_)
+                    | Command::Compare(_)
+                    | Command::Trace(_)
+                    | Command::Import(_)
+            )
+        )
+    }
+
     /// Refuses options that the command has no use for.
     fn check(&self, matches: &ArgMatches) -> Result<(), Failure> {
         let word = matches.subcommand_name().unwrap_or("trainmon");
         let call = &self.parsed.call;
         let starts_its_own = matches!(self.command, Some(Command::Run { .. } | Command::Demo { .. }));
         let logs = self.command.is_none() || starts_its_own;
-        let writes_a_file = matches!(
-            self.command,
-            Some(
-                Command::Record(_)
-                    | Command::Report(_)
-                    | Command::Compare(_)
-                    | Command::Trace(_)
-                    | Command::Import(_)
-            )
-        );
+        let writes_a_file = self.writes_a_file();
         let serves = matches!(self.command, Some(Command::Mcp));
         let replays = matches!(
             self.command,
@@ -211,7 +223,7 @@ impl Cli {
             format!("trainmon {word} writes no log: remove --log")
         } else if writes_a_file && call.append {
             let what = match self.command {
-                Some(Command::Trace(_)) => "trace",
+                Some(Command::Trace(_) | Command::Profile(_)) => "trace",
                 Some(Command::Report(_) | Command::Compare(_)) => "report",
                 _ => "recording",
             };
@@ -339,6 +351,41 @@ pub struct DiagnoseArgs {
     pub replay: Option<PathBuf>,
 }
 
+/// `profile`.
+#[derive(Debug, Clone, Args)]
+pub struct ProfileArgs {
+    #[command(flatten)]
+    target: PidArgument,
+    /// How long to record: 500ms, which is the default, or 2s. With --probe the default is 3s.
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_profile_length)]
+    pub length: Option<Duration>,
+    /// Record so many steps of the optimizer instead.
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1000), conflicts_with = "length")]
+    pub steps: Option<u32>,
+    /// Record Python's functions as well, so that lines of code are named. The window is slower.
+    #[arg(long = "stacks")]
+    pub with_stacks: bool,
+    /// Ask all ranks of the job on this machine, for the same moment.
+    #[arg(long)]
+    pub all_ranks: bool,
+    /// Count the calls of CUDA or HIP from outside instead: launches, copies, allocations, waits for the GPU. Needs root.
+    ///
+    /// The job needs no preparation, and loses 0.5% of the time at most. There are no kernels in such a profile.
+    #[arg(long, conflicts_with_all = ["steps", "with_stacks", "all_ranks", "output"])]
+    pub probe: bool,
+    /// Keep the trace: FILE.json or FILE.json.gz, for Perfetto or `trainmon diagnose FILE`.
+    ///
+    /// An existing file is refused without --force. With --all-ranks each rank has its own: FILE-rank0.json.gz.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Print everything: evidence, other findings, all advice with its reasons, all tables.
+    #[arg(long, conflicts_with = "json")]
+    pub full: bool,
+    /// Print the verdict, with the profile, as one JSON object.
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// `record`.
 #[derive(Debug, Clone, Default, Args)]
 pub struct RecordArgs {
@@ -375,9 +422,30 @@ pub struct WatchArgs {
     /// Report when steps take this much longer than in the last hour of training.
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent, default_value = "20%")]
     pub slower: f64,
+    /// Take a profile at these events, and report what it shows: slower, bottleneck. Every ten minutes at most.
+    ///
+    /// The job must have been started by `trainmon run`, or with KINETO_USE_DAEMON=1.
+    #[arg(
+        long,
+        value_name = "EVENT[,EVENT]",
+        value_enum,
+        hide_possible_values = true,
+        value_delimiter = ',',
+        conflicts_with = "replay"
+    )]
+    pub profile_on: Vec<ProfiledEvent>,
     /// Print the events of this recording instead, at once.
     #[arg(long, value_name = "FILE")]
     pub replay: Option<PathBuf>,
+}
+
+/// An event at which a profile can be taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ProfiledEvent {
+    /// Steps take longer.
+    Slower,
+    /// Another cause holds the job back.
+    Bottleneck,
 }
 
 /// `report`.

@@ -113,8 +113,9 @@ fn dispatch(cli: &Cli, matches: &ArgMatches) -> anyhow::Result<ExitCode> {
     match &cli.command {
         None => commands::live::run(&settings),
         Some(Command::Diagnose(arguments)) => commands::diagnose::run(&settings, arguments),
+        Some(Command::Profile(arguments)) => commands::profile::run(&settings, arguments),
         Some(Command::Record(arguments)) => commands::record::run(&settings, arguments),
-        Some(Command::Run { program }) => commands::run::run(&settings, program),
+        Some(Command::Run { program, no_profiler }) => commands::run::run(&settings, program, !no_profiler),
         Some(Command::Replay { file }) => commands::replay::run(&settings, file),
         Some(Command::Export(arguments)) => commands::export::run(&settings, arguments),
         Some(Command::Fleet(arguments)) => commands::fleet::run(&settings, arguments),

@@ -5,7 +5,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::diagnosis::loop_time::LoopTime;
-use crate::diagnosis::{Context, Diagnosis, LOOK_BACK_S, Verdict, profiled};
+use crate::diagnosis::profiled::{self, TakenProfile};
+use crate::diagnosis::{Context, Diagnosis, LOOK_BACK_S, Verdict};
 use crate::rates::time_split::TimeSplit;
 use crate::rates::{Frame, GpuChoice, Rates, RatesOptions};
 use crate::sample::Sample;
@@ -48,8 +49,10 @@ pub struct Pipeline {
     context: Context,
     /// The attached process's command line as of the last sample, and how many times it had executed another program.
     program: Option<(Arc<str>, u32)>,
-    /// The verdict on the run's profile, if it has one: it is exact, so nothing else is judged.
-    of_profile: Option<Arc<Verdict>>,
+    /// The verdict on the run's trace, if it is one: it is exact, so nothing else is judged.
+    of_trace: Option<Arc<Verdict>>,
+    /// The latest profile that was taken while the run was watched.
+    taken: Option<TakenProfile>,
     /// The run's current verdict, and since when class and cause have been the same.
     current: Option<(Arc<Verdict>, u64)>,
 }
@@ -64,7 +67,8 @@ impl Pipeline {
             recent: VecDeque::new(),
             context,
             program: None,
-            of_profile: None,
+            of_trace: None,
+            taken: None,
             current: None,
         }
     }
@@ -86,12 +90,16 @@ impl Pipeline {
         self.follow_program(&sample);
         let frame = Arc::new(self.rates.next(Arc::clone(&sample)));
         self.remember(&frame);
-        if let Some(account) = &sample.account {
-            self.of_profile = Some(Arc::new(profiled::verdict((**account).clone(), &self.context)));
-        }
-        let judged = match &self.of_profile {
-            Some(of_profile) => Arc::clone(of_profile),
-            None => Arc::new(self.diagnosis.observe(self.recent.iter().map(AsRef::as_ref), &sample)),
+        self.take_profile(&sample);
+        let judged = match &self.of_trace {
+            Some(of_trace) => Arc::clone(of_trace),
+            None => {
+                let live = self.diagnosis.observe(self.recent.iter().map(AsRef::as_ref), &sample);
+                Arc::new(match &mut self.taken {
+                    Some(taken) => taken.beside(live, sample.monotonic_ns),
+                    None => live,
+                })
+            }
         };
         let alive = sample.job.as_ref().is_none_or(|job| job.alive);
         let (verdict, since_ns) = match self.current.take() {
@@ -102,7 +110,7 @@ impl Pipeline {
         };
         self.current = Some((Arc::clone(&verdict), since_ns));
         let moves = self.diagnosis.moves();
-        let shares = match self.of_profile {
+        let shares = match self.of_trace {
             Some(_) => frame.loop_shares(),
             None => self.loop_time.shares(&frame, &judged),
         };
@@ -126,6 +134,17 @@ impl Pipeline {
             self.diagnosis = Diagnosis::new(self.context.clone());
             self.loop_time = LoopTime::default();
             self.recent.clear();
+            self.taken = None;
+        }
+    }
+
+    /// Keeps the account of a profile, if one comes with the sample.
+    fn take_profile(&mut self, sample: &Sample) {
+        let Some(account) = &sample.account else { return };
+        if account.is_of_file() {
+            self.of_trace = Some(Arc::new(profiled::verdict(Arc::clone(account), &self.context)));
+        } else {
+            self.taken = Some(TakenProfile::new(Arc::clone(account), &self.context, sample.monotonic_ns));
         }
     }
 
@@ -167,7 +186,8 @@ pub fn same_cause(a: &Verdict, b: &Verdict) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profiles::account::{LoopAccount, ProfileAccount};
+    use crate::diagnosis::verdict::Class;
+    use crate::profiles::account::{LoopAccount, ProfileAccount, ProfileSource};
     use crate::sample::{JobSample, ProcessId, ProcessSample};
 
     const SECOND_NS: u64 = 1_000_000_000;
@@ -235,6 +255,34 @@ mod tests {
         assert_eq!((told.profile.as_deref(), told.window_s, told.pid), (Some(&account), 1.5, 7));
         let later = pipeline.push(sample(2, "python first.py", 0, 2000));
         assert!(Arc::ptr_eq(&told, &later.verdict) && Arc::ptr_eq(&told, &later.judged));
+    }
+
+    #[test]
+    fn a_profile_that_was_taken_stays_and_the_run_is_judged_further() {
+        let account = ProfileAccount {
+            source: ProfileSource::Kineto,
+            window_ms: 500.0,
+            of_loop: Some(LoopAccount { input_wait: 0.9, ..LoopAccount::default() }),
+            ..ProfileAccount::default()
+        };
+        let mut pipeline = pipeline();
+        let with =
+            |second, account| Arc::new(Sample { account, ..(*sample(second, "python first.py", 0, 1000)).clone() });
+        for second in 0..5 {
+            assert_eq!(pipeline.push(with(second, None)).verdict.profile, None);
+        }
+        let told = Arc::clone(&pipeline.push(with(5, Some(Arc::new(account.clone())))).verdict);
+        assert_eq!((told.profile.as_deref(), told.profile_age_s, told.observed_s), (Some(&account), Some(0.0), 5.0));
+        assert_eq!(told.class, Class::DataLoader, "{}", told.summary);
+        let later = Arc::clone(&pipeline.push(with(45, None)).verdict);
+        assert_eq!((later.profile.as_deref(), later.profile_age_s), (Some(&account), Some(40.0)));
+        // The next one takes its place.
+        let next = ProfileAccount { steps: 7, ..account };
+        let told = Arc::clone(&pipeline.push(with(46, Some(Arc::new(next)))).verdict);
+        assert_eq!(told.profile.as_ref().map(|account| account.steps), Some(7));
+        // It is of this program, and not of the next one.
+        let execs = pipeline.push(sample(47, "python second.py", 1, 0));
+        assert_eq!((&execs.verdict.profile, execs.verdict.profile_age_s), (&None, None));
     }
 
     #[test]

@@ -3,6 +3,7 @@
     python tests/dev.py size            count code lines and numeric constants
     python tests/dev.py calibrate       fit confidence to how often verdicts are right
     python tests/dev.py agree           compare a log, a recording and a program's own log of one half minute
+    python tests/dev.py asked           compare profiles of running programs with what these log
     python tests/dev.py measured        write the tables of docs/measured.md
     python tests/dev.py package         build the wheel, the tarball and the .deb, and try each one
     python tests/dev.py peers           compare the cost of trainmon with that of other monitors
@@ -13,6 +14,7 @@
     python tests/dev.py vm              test other kernels, rights and limits in virtual machines
     python tests/dev.py record          record labeled workloads for tests/recordings
     python tests/dev.py profiles        compare the account of torch.profiler traces with a plain one, and with another tool
+    python tests/dev.py probes          measure what counting calls from outside costs a job, and kill trainmon meanwhile
     python tests/dev.py screens         draw the pictures of README.md and docs/
     python tests/dev.py open-programs   judge training programs written by others
 """
@@ -27,6 +29,7 @@ COMMANDS = {
     "size": "harness.size",
     "calibrate": "harness.evaluation.calibrate",
     "agree": "harness.evaluation.agreement",
+    "asked": "harness.evaluation.asked",
     "measured": "harness.measured",
     "package": "harness.release.package",
     "peers": "harness.evaluation.peers",
@@ -37,6 +40,7 @@ COMMANDS = {
     "vm": "harness.vm.command",
     "record": "harness.evaluation.record",
     "profiles": "harness.profiles.command",
+    "probes": "harness.probes",
     "screens": "harness.screens",
     "open-programs": "harness.open_programs",
 }

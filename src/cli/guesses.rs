@@ -38,7 +38,7 @@ const fn option([options, instead]: [&'static str; 2]) -> OptionGuess {
 const WORDS: &[WordGuess] = &[
     word(["list ls ps jobs processes procs pids candidates find", "to list training processes and pick one", "", ""]),
     word([
-        "why verdict check analyze analyse inspect summary status stat stats info bottleneck advise advice profile",
+        "why verdict check analyze analyse inspect summary status stat stats info bottleneck advise advice",
         "to print what holds a job back",
         "diagnose",
         "PID",

@@ -40,6 +40,15 @@ pub const HELP: &[CommandHelp] = &[
         ],
     },
     CommandHelp {
+        name: "profile",
+        common: &["force"],
+        examples: &[
+            ("profile 1234", "half a second of a running job, and what it shows"),
+            ("profile 1234 --steps 3 --stacks", "three steps, with the lines of code"),
+            ("profile 1234 -o trace.json.gz", "keep the trace"),
+        ],
+    },
+    CommandHelp {
         name: "record",
         common: &["duration", "interval", "force"],
         examples: &[

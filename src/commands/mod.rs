@@ -19,6 +19,8 @@ pub mod mcp;
 mod output;
 pub mod pick;
 pub mod pick_screen;
+mod probed;
+pub mod profile;
 mod profiled;
 pub mod record;
 pub mod replay;
@@ -26,6 +28,7 @@ pub mod report;
 pub mod run;
 pub mod screen;
 mod screen_loop;
+mod screen_profile;
 pub mod shell;
 pub mod trace;
 pub mod watch;
@@ -34,6 +37,7 @@ pub mod whole_run;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -108,6 +112,30 @@ async fn each_tick(
             },
         }
     }
+}
+
+/// Does this on a thread while the job is watched, so that what it did before is known. The work is told whether to go on.
+async fn beside<T: Send + 'static>(
+    mut session: Session,
+    work: impl FnOnce(&dyn Fn() -> bool) -> T + Send + 'static,
+) -> anyhow::Result<(T, Option<Arc<Tick>>)> {
+    let mut ending = EndSignals::listen()?;
+    let wanted = Arc::new(AtomicBool::new(true));
+    let asking = Arc::clone(&wanted);
+    let mut working = tokio::task::spawn_blocking(move || work(&|| asking.load(Ordering::Relaxed)));
+    let mut before = None;
+    loop {
+        tokio::select! {
+            done = &mut working => return Ok((done?, before)),
+            tick = session.next_before_end(&mut ending) => match tick {
+                Some(tick) => before = Some(tick),
+                None => break,
+            },
+        }
+    }
+    // A signal, or the job's end: the thread sees both.
+    wanted.store(false, Ordering::Relaxed);
+    Ok((working.await?, before))
 }
 
 /// Prints what a command was asked for.

@@ -55,7 +55,14 @@ pub(super) fn verdict(paths: &[&Path]) -> anyhow::Result<Arc<Verdict>> {
 
 /// The same. `wanted` says whether to go on reading.
 pub(super) fn verdict_while(paths: &[&Path], wanted: &dyn Fn() -> bool) -> anyhow::Result<Arc<Verdict>> {
-    let account = match paths {
+    let account = account(paths, wanted)?;
+    let context = Context { command: account.file.clone().unwrap_or_default(), ..Context::default() };
+    Ok(Arc::new(profiled::verdict(account, &context)))
+}
+
+/// The account of a trace, or of the traces of a run's ranks.
+pub(super) fn account(paths: &[&Path], wanted: &dyn Fn() -> bool) -> anyhow::Result<ProfileAccount> {
+    Ok(match paths {
         [path] => ProfileAccount { file: name_of(path), ..read(path, wanted, profiles::read)? },
         paths if paths.len() > RANKS_MAX => return Err(RanksError::TooMany(paths.len()).into()),
         paths => {
@@ -63,9 +70,7 @@ pub(super) fn verdict_while(paths: &[&Path], wanted: &dyn Fn() -> bool) -> anyho
             let account = ranks::side_by_side(paths.iter().map(named).collect::<anyhow::Result<_>>()?)?;
             ProfileAccount { file: account.file.as_deref().and_then(|file| name_of(Path::new(file))), ..account }
         }
-    };
-    let context = Context { command: account.file.clone().unwrap_or_default(), ..Context::default() };
-    Ok(Arc::new(profiled::verdict(account, &context)))
+    })
 }
 
 fn name_of(path: &Path) -> Option<String> {

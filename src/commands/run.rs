@@ -24,6 +24,7 @@ use super::output::{Output, OutputReader};
 use crate::config::Settings;
 use crate::errors::{ExitCode, Failure, exit_of, note, report};
 use crate::jobs::session::{EndSignals, Reopening, Session, block_on};
+use crate::sources::kineto::USE_DAEMON;
 use crate::text::secrets;
 use program::{Forwarder, ProcessGroup};
 
@@ -33,6 +34,9 @@ const OWN: &str = "/proc/self/exe";
 const BECOME: &str = "become-program";
 /// Yama lets only ancestors attach.
 const ANCESTORS_ONLY: &str = "1";
+/// The variable for what libkineto logs, and a level above all of its own (libkineto/src/ILoggerObserver.h ends at 6).
+const LOG_LEVEL: &str = "KINETO_LOG_LEVEL";
+const NOTHING_LOGGED: &str = "99";
 /// Longest time that the start of the program is waited for.
 const BECOMES: Duration = Duration::from_secs(1);
 /// Between two looks whether it has started.
@@ -45,7 +49,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(2);
 ///
 /// # Errors
 /// What keeps the program from starting.
-pub fn run(settings: &Settings, program: &[OsString]) -> anyhow::Result<ExitCode> {
+pub fn run(settings: &Settings, program: &[OsString], profiler: bool) -> anyhow::Result<ExitCode> {
     let Some((name, rest)) = program.split_first() else {
         return Err(Failure::usage("run needs a program: trainmon run -- python train.py").into());
     };
@@ -53,6 +57,9 @@ pub fn run(settings: &Settings, program: &[OsString]) -> anyhow::Result<ExitCode
         return Ok(code);
     }
     let mut command = command_for(name, rest, &settings.proc_root);
+    if profiler {
+        may_be_profiled(&mut command);
+    }
     let mut output = None;
     let mut group = ProcessGroup::Shared;
     if settings.call.log.is_none() {
@@ -122,6 +129,16 @@ fn command_for(program: &OsString, rest: &[OsString], proc_root: &Path) -> Comma
     };
     command.args(rest);
     command
+}
+
+/// Lets `trainmon profile` ask the program: libkineto then looks for a daemon. Without one it
+/// would complain in the program's output every ten seconds, so what it logs is left out unless the user wants it.
+fn may_be_profiled(command: &mut Command) {
+    for (variable, value) in [(USE_DAEMON, "1"), (LOG_LEVEL, NOTHING_LOGGED)] {
+        if std::env::var_os(variable).is_none() {
+            command.env(variable, value);
+        }
+    }
 }
 
 /// Becomes the program that the arguments name, if they ask for that. It returns where the program cannot be started.

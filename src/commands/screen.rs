@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use ratatui::buffer::Buffer;
 
 use super::output::OutputReader;
+use super::screen_profile::{ProfileTaker, TakenAccount};
 use super::{LastMoment, attach_options, places, screen_loop};
 use crate::config::{Settings, layout_store, themes};
 use crate::diagnosis::Verdict;
@@ -79,6 +80,7 @@ pub fn options(settings: &Settings) -> anyhow::Result<AppOptions> {
         themes: themes::choices(theme.palette, settings.layout.theme.as_ref())?,
         limits: Limits { span: settings.history, ..Limits::default() },
         may_signal: settings.signals && !settings.readonly,
+        may_profile: !settings.readonly,
         mouse: layout.mouse.unwrap_or(true),
         low_bandwidth: layout.low_bandwidth.unwrap_or(false),
         zone: zone::local(),
@@ -107,7 +109,8 @@ async fn show(
         let app = App::new(job, options.clone(), size);
         let (begun, candidates) = (app.layout(), Candidates::new(places(settings)));
         let may_signal = options.may_signal;
-        JobScreen { app, feed, candidates, output, settings, may_signal, begun, played_at: Instant::now() }
+        let (profile, played_at) = (ProfileTaker::default(), Instant::now());
+        JobScreen { app, feed, candidates, profile, output, settings, may_signal, begun, played_at }
     };
     match screen_loop::run(terminal_options(options.mouse), make).await {
         Ok((terminal, JobScreen { app, .. }, ())) => {
@@ -163,6 +166,7 @@ struct JobScreen<'s> {
     app: App,
     feed: Feed,
     candidates: Candidates,
+    profile: ProfileTaker,
     output: Option<OutputReader>,
     settings: &'s Settings,
     may_signal: bool,
@@ -183,6 +187,18 @@ impl JobScreen<'_> {
                 Message::Notice(format!("this is a recording: to watch that process, run trainmon {pid}"))
             }
         }
+    }
+
+    /// Hands a profile to its job, whose next sample has it.
+    fn profiled(&mut self, key: JobKey, taken: TakenAccount) -> Message {
+        let taken = taken.and_then(|account| {
+            let is_watched = match &mut self.feed {
+                Feed::Live(jobs) => jobs.profiled(key, account),
+                Feed::Recorded(_) | Feed::Trace(_) => false,
+            };
+            if is_watched { Ok(()) } else { Err("the profile is taken, but its job has ended".to_owned()) }
+        });
+        Message::Profile(key, taken)
     }
 }
 
@@ -205,6 +221,7 @@ impl screen_loop::Screen for JobScreen<'_> {
             biased;
             messages = self.feed.next() => messages,
             list = self.candidates.next() => vec![Message::Candidates(list)],
+            (key, taken) = self.profile.next() => vec![self.profiled(key, taken)],
             tail = written(self.output.as_mut()) => vec![Message::Output(tail)],
             () = wait(left) => {
                 let seconds = self.played_at.elapsed().as_secs_f64();
@@ -237,7 +254,16 @@ impl screen_loop::Screen for JobScreen<'_> {
                 Message::Notice(actions::renice(proc_root, process, nice))
             }
             Effect::Attach(pid) => self.attach(pid),
+            Effect::Profile(key, processes) if !self.settings.readonly => {
+                self.profile.begin(proc_root, key, processes);
+                return Ok(ControlFlow::Continue(Vec::new()));
+            }
+            Effect::GiveUpProfile => {
+                self.profile.give_up();
+                return Ok(ControlFlow::Continue(Vec::new()));
+            }
             Effect::Detach(key) => {
+                self.profile.give_up_of(key);
                 if let Feed::Live(jobs) = &mut self.feed {
                     jobs.detach(key);
                 }

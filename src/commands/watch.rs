@@ -6,23 +6,27 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use jiff::tz::TimeZone;
+use tokio::task::JoinHandle;
 
-use super::profiled;
-use crate::cli::WatchArgs;
+use super::{profile, profiled};
+use crate::cli::{ProfiledEvent, WatchArgs};
 use crate::config::Settings;
+use crate::diagnosis::Verdict;
 use crate::errors::{self, ExitCode};
 use crate::jobs::JobKey;
 use crate::jobs::followed::{Followed, MOST_FOLLOWED};
 use crate::jobs::session::{EndSignals, block_on};
 use crate::outputs::events;
 use crate::pipeline::{Pipeline, Tick};
+use crate::sources::kineto::{ProfileWindow, ProfileWish};
 use crate::sources::recording::Recording;
 use crate::streams::Stream;
-use crate::watch::{WatchEvent, WatchOptions, Watcher};
+use crate::watch::{EventKind, EventState, WatchEvent, WatchOptions, Watcher};
 use crate::zone;
 use hook::Hook;
 
@@ -35,7 +39,12 @@ pub fn run(settings: &Settings, arguments: &WatchArgs) -> anyhow::Result<ExitCod
         return replay(settings, path, options, &mut out);
     }
     let pid = if arguments.all { None } else { Some(super::pick::target(settings)?) };
-    let watched = block_on(watch(settings, pid, options, &mut out));
+    let profiles = ProfilesOnEvents {
+        on: arguments.profile_on.iter().map(|event| kind_of(*event)).collect(),
+        running: None,
+        taken: BTreeMap::new(),
+    };
+    let watched = block_on(watch(settings, pid, (options, profiles), &mut out));
     // Also where the reader of the events has gone: those that were told have their command.
     out.hook.into_iter().for_each(Hook::finish);
     watched.map(|()| ExitCode::DONE)
@@ -84,7 +93,7 @@ fn replay(settings: &Settings, path: &Path, options: WatchOptions, out: &mut Eve
 async fn watch(
     settings: &Settings,
     pid: Option<u32>,
-    options: WatchOptions,
+    (options, mut profiles): (WatchOptions, ProfilesOnEvents),
     out: &mut EventsOut,
 ) -> anyhow::Result<()> {
     let (mut ending, mut reopening) = EndSignals::listen_beside_a_file()?;
@@ -105,14 +114,75 @@ async fn watch(
                 intervals += u64::from(matches!(&what, Followed::Tick(_, tick) if tick.frame.seconds > 0.0));
                 let (events, command) = watched.take(what);
                 out.write(&events, &command)?;
+                profiles.begin(settings, &events);
                 if settings.call.iterations.is_some_and(|most| intervals >= most) {
                     break;
                 }
             }
+            profile = profiles.next() => out.write(&[profile], "")?,
             () = &mut over => break,
         }
     }
     Ok(())
+}
+
+fn kind_of(event: ProfiledEvent) -> EventKind {
+    match event {
+        ProfiledEvent::Slower => EventKind::Slower,
+        ProfiledEvent::Bottleneck => EventKind::Bottleneck,
+    }
+}
+
+/// Profiles that events ask for, one at a time.
+struct ProfilesOnEvents {
+    on: Vec<EventKind>,
+    running: Option<(u32, Arc<AtomicBool>, JoinHandle<anyhow::Result<Verdict>>)>,
+    /// When one was begun, by PID.
+    taken: BTreeMap<u32, Instant>,
+}
+
+/// A job is profiled no more often.
+const BETWEEN_PROFILES: Duration = Duration::from_secs(600);
+/// How long it is profiled.
+const PROFILED_FOR: Duration = Duration::from_millis(500);
+
+impl ProfilesOnEvents {
+    /// Begins one if an event asks for it.
+    fn begin(&mut self, settings: &Settings, events: &[WatchEvent]) {
+        let asks = |event: &&WatchEvent| {
+            let recent = self.taken.get(&event.pid).is_some_and(|at| at.elapsed() < BETWEEN_PROFILES);
+            self.on.contains(&event.kind) && event.state != Some(EventState::Ends) && !recent
+        };
+        let Some(event) = events.iter().find(asks).filter(|_| self.running.is_none()) else { return };
+        let (settings, pid, wanted) = (settings.clone(), event.pid, Arc::new(AtomicBool::new(true)));
+        let asking = Arc::clone(&wanted);
+        let wish = ProfileWish { window: ProfileWindow::For(PROFILED_FOR), stacks: false };
+        let take = move || profile::alone(&settings, pid, wish, &|| asking.load(Ordering::Relaxed));
+        self.taken.insert(pid, Instant::now());
+        self.running = Some((pid, wanted, tokio::task::spawn_blocking(take)));
+    }
+
+    /// The next one that is done, as an event. Cancel safe.
+    async fn next(&mut self) -> WatchEvent {
+        let Some((pid, _, running)) = &mut self.running else { return std::future::pending().await };
+        let pid = *pid;
+        let taken = running.await.unwrap_or_else(|_| Err(anyhow::anyhow!("it was given up")));
+        self.running = None;
+        let mut event = match taken {
+            Ok(verdict) => WatchEvent::of_profile(&verdict),
+            Err(error) => WatchEvent::without_profile(&errors::sentence(&error)),
+        };
+        (event.unix_ms, event.pid) = (jiff::Timestamp::now().as_millisecond(), pid);
+        event
+    }
+}
+
+impl Drop for ProfilesOnEvents {
+    fn drop(&mut self) {
+        if let Some((_, wanted, _)) = &self.running {
+            wanted.store(false, Ordering::Relaxed);
+        }
+    }
 }
 
 /// Longer than any machine runs.

@@ -147,10 +147,16 @@ mod tests {
     use crate::diagnosis::Verdict;
     use crate::outputs::recording::Recorder;
     use crate::pipeline::Tick;
+    use crate::profiles::account::{ProfileAccount, ProfileSource};
     use crate::sample::HostSample;
 
     /// A recording of so many seconds, with digests or without.
     fn recording(seconds: u64, digests: bool) -> Vec<u8> {
+        profiled(seconds, digests, None)
+    }
+
+    /// The same with a profile that was taken after so many seconds.
+    fn profiled(seconds: u64, digests: bool, profiled: Option<u64>) -> Vec<u8> {
         let header = Header { schema: 2, trainmon: env!("CARGO_PKG_VERSION").into(), ..Header::default() };
         let mut pipeline = Pipeline::of_recording(&header, None);
         let mut recorder = Recorder::new(Vec::new(), &header).unwrap();
@@ -160,7 +166,10 @@ mod tests {
             let host = HostSample { monotonic_ns, cpus, memory_total_bytes: Some(1 << 30), ..HostSample::default() };
             let host = Some(Arc::new(host));
             let unix_ms = 1_770_000_000_000 + second as i64 * 1000;
-            let sample = Sample { sequence: second, unix_ms, monotonic_ns, host, ..Sample::default() };
+            let account = (profiled == Some(second)).then(|| {
+                Arc::new(ProfileAccount { source: ProfileSource::Kineto, steps: 7, ..ProfileAccount::default() })
+            });
+            let sample = Sample { sequence: second, unix_ms, monotonic_ns, host, account, ..Sample::default() };
             if digests {
                 recorder.digest(&pipeline.push(Arc::new(sample.clone())));
             }
@@ -206,6 +215,21 @@ mod tests {
         let (watched_s, note) = seconds(&bytes[..cut]).unwrap();
         assert!((899.0..999.0).contains(&watched_s), "{watched_s}");
         assert!(note.is_some_and(|note| note.contains(&format!("after {} samples", watched_s + 1.0))));
+    }
+
+    #[test]
+    fn the_profile_of_a_run_is_read_with_digests_and_without() {
+        let steps = |bytes: &[u8]| {
+            let read = read_bytes(bytes).unwrap();
+            read.run.verdict().unwrap().0.profile.as_ref().map(|account| account.steps)
+        };
+        assert_eq!(steps(&recording(700, true)), None);
+        for digests in [true, false] {
+            let bytes = profiled(700, digests, Some(50));
+            assert_eq!(steps(&bytes), Some(7));
+            // Also where the last digest is missing.
+            assert_eq!(steps(&bytes[..bytes.len() - 9]), Some(7), "{digests}");
+        }
     }
 
     #[test]

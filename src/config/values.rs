@@ -60,6 +60,11 @@ pub fn parse_window(text: &str) -> Result<Duration, String> {
     within(text, 10.0, 24 * 3600, "use a window of 10s to 24h")
 }
 
+/// Parses the length of a profile's window: libkineto takes milliseconds, and keeps all of it in the job's memory.
+pub fn parse_profile_length(text: &str) -> Result<Duration, String> {
+    within(text, 0.01, 60, "use a window of 10ms to 60s")
+}
+
 /// Parses a time to stop after.
 pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     within(text, 1e-6, u64::MAX, "the duration must be longer than 0")

@@ -3,6 +3,7 @@
 //! An unknown number is `None` and prints as `null`.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -89,7 +90,10 @@ pub struct Verdict {
     pub other_findings: Vec<Finding>,
     /// The exact account of a profile, if the verdict has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub profile: Option<Box<ProfileAccount>>,
+    pub profile: Option<Arc<ProfileAccount>>,
+    /// Seconds since the profile was taken, if the run is watched further; without it the verdict is on the profile alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile_age_s: Option<f64>,
     /// What the cause blames, most to blame first.
     #[serde(default)]
     pub culprits: Vec<Culprit>,
@@ -110,7 +114,8 @@ impl Verdict {
     /// shows whether it does: with several small losses, or far below its peak, the verdict on it is less than sure.
     pub fn is_healthy(&self) -> bool {
         let computes = self.cause == Some(Cause::ComputeBound);
-        self.class == Class::Balanced || (computes && (self.profile.is_none() || self.confidence >= SURE))
+        let of_profile = self.profile.is_some() && self.profile_age_s.is_none();
+        self.class == Class::Balanced || (computes && (!of_profile || self.confidence >= SURE))
     }
 
     /// Class and cause as a heading: `DATA LOADER · too few workers`.

@@ -5,6 +5,8 @@
 //! dropped whole, oldest first. What navigation needs (time, class) is kept outside the blocks for every moment, so
 //! that only moments that are shown are ever unpacked.
 //!
+//! The account of a profile is the same at all moments until the next one, and is kept beside the blocks, once.
+//!
 //! A clock that goes backwards, as in a recording that continues after a reboot, starts a new series. Times mean
 //! nothing across series: [`Archive::at`] searches the newest one, [`Archive::near`] the one that contains a moment.
 
@@ -16,6 +18,7 @@ use std::time::Duration;
 use super::packed;
 use crate::diagnosis::causes::Cause;
 use crate::diagnosis::verdict::{Class, Verdict};
+use crate::profiles::account::ProfileAccount;
 use crate::rates::Frame;
 
 /// Moments per block: more pack better, fewer load faster.
@@ -23,6 +26,9 @@ const BLOCK: usize = 16;
 
 /// zstd's level. Its default, 3, packs an hour 3% smaller, which is not worth the larger tables while it packs.
 const LEVEL: i32 = 1;
+
+/// Accounts of profiles that are kept, the newest.
+const ACCOUNTS: usize = 8;
 
 /// Identifies a moment for as long as it is kept: counts from 0, never reused.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -89,7 +95,9 @@ impl Block {
     fn push(&mut self, moment: &Moment) {
         let before = self.packed.len();
         // A verdict has few floats, already rounded to the decimals shown in files.
-        let exact = (&*moment.verdict, moment.since_ns);
+        let has_account = moment.verdict.profile.is_some();
+        let without = has_account.then(|| Verdict { profile: None, ..(*moment.verdict).clone() });
+        let exact = (without.as_ref().unwrap_or(&*moment.verdict), moment.since_ns, has_account);
         if packed::pack(&mut self.packed, &*moment.frame, &exact).is_none() {
             // What cannot be serialized loads as nothing: an empty piece.
             self.packed.truncate(before);
@@ -106,17 +114,17 @@ impl Block {
         Self { ends: self.ends, packed: zstd::bulk::compress(&self.packed, LEVEL).unwrap_or_default() }
     }
 
-    /// Unpacks a moment of a compressed block.
-    fn load(&self, place: usize, id: MomentId) -> Option<Moment> {
+    /// Unpacks a moment of a compressed block, and says whether its verdict has an account.
+    fn load(&self, place: usize, id: MomentId) -> Option<(Moment, bool)> {
         self.unpack(&zstd::bulk::decompress(&self.packed, *self.ends.last()?).ok()?, place, id)
     }
 
     /// The moment at a place in `plain`, the uncompressed bytes.
-    fn unpack(&self, plain: &[u8], place: usize, id: MomentId) -> Option<Moment> {
+    fn unpack(&self, plain: &[u8], place: usize, id: MomentId) -> Option<(Moment, bool)> {
         let start = place.checked_sub(1).map_or(Some(0), |before| self.ends.get(before).copied())?;
-        let (frame, (verdict, since_ns)): (Frame, (Verdict, u64)) =
+        let (frame, (verdict, since_ns, has_account)): (Frame, (Verdict, u64, bool)) =
             packed::unpack(plain.get(start..*self.ends.get(place)?)?)?;
-        Some(Moment { id, frame: Arc::new(frame), verdict: Arc::new(verdict), since_ns })
+        Some((Moment { id, frame: Arc::new(frame), verdict: Arc::new(verdict), since_ns }, has_account))
     }
 }
 
@@ -134,6 +142,8 @@ pub struct Archive {
     changes: VecDeque<MomentId>,
     /// First moments of all series except the oldest.
     series: VecDeque<MomentId>,
+    /// Accounts of profiles, each from its moment on.
+    accounts: VecDeque<(MomentId, Arc<ProfileAccount>)>,
     next: MomentId,
 }
 
@@ -154,6 +164,9 @@ impl Archive {
             if last.class != verdict.class || last.cause != verdict.cause {
                 self.changes.push_back(id);
             }
+        }
+        if let Some(account) = &verdict.profile {
+            self.keep_account(id, account);
         }
         self.stamps.push_back(Stamp {
             id,
@@ -259,10 +272,29 @@ impl Archive {
         for block in &self.blocks {
             match rest.checked_sub(block.ends.len()) {
                 Some(after) => rest = after,
-                None => return block.load(rest, id),
+                None => return Some(self.with_account(block.load(rest, id)?)),
             }
         }
-        self.open.unpack(&self.open.packed, rest, id)
+        Some(self.with_account(self.open.unpack(&self.open.packed, rest, id)?))
+    }
+
+    fn keep_account(&mut self, id: MomentId, account: &Arc<ProfileAccount>) {
+        if self.accounts.back().is_none_or(|(_, last)| !Arc::ptr_eq(last, account) && last != account) {
+            self.accounts.push_back((id, Arc::clone(account)));
+        }
+        if self.accounts.len() > ACCOUNTS {
+            self.accounts.pop_front();
+        }
+    }
+
+    /// The moment with the account that its verdict had, while that is kept.
+    fn with_account(&self, (mut moment, has_account): (Moment, bool)) -> Moment {
+        let before = self.accounts.partition_point(|(from, _)| *from <= moment.id);
+        let account = before.checked_sub(1).and_then(|place| self.accounts.get(place)).filter(|_| has_account);
+        if let Some((_, account)) = account {
+            Arc::make_mut(&mut moment.verdict).profile = Some(Arc::clone(account));
+        }
+        moment
     }
 
     fn place(&self, id: MomentId) -> Option<usize> {

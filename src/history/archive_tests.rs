@@ -5,6 +5,7 @@ use proptest::option;
 use proptest::prelude::*;
 
 use super::*;
+use crate::profiles::account::KernelRow;
 use crate::rates::frame::ProcessRates;
 
 /// One tick of a made-up run.
@@ -234,4 +235,34 @@ fn times_are_looked_up_in_the_series_of_a_moment() {
     assert_eq!([at(4, 1002), at(4, 0), at(4, 9999)], [2, 0, 9]);
     assert_eq!([at(12, 8), at(12, 0), at(12, 9999)], [13, 10, 19]);
     assert_eq!(archive.at(9_999_000_000_000), archive.last().map(|last| last.id));
+}
+
+#[test]
+fn the_account_of_a_profile_is_kept_once_and_found_at_each_moment_after_it() {
+    let account = |window_ms: f64| {
+        let row = KernelRow { name: "x".repeat(4000), ..KernelRow::default() };
+        Arc::new(ProfileAccount { window_ms, kernels: vec![row], ..ProfileAccount::default() })
+    };
+    let filled = |accounts: &[(u64, Arc<ProfileAccount>)], until: u64| {
+        let mut archive = Archive::new(Limits::default());
+        for second in 0..until {
+            let frame = Frame { monotonic_ns: second * 1_000_000_000, ..Frame::default() };
+            let profile = accounts.iter().rev().find(|(from, _)| *from <= second).map(|(_, one)| Arc::clone(one));
+            archive.push(frame.into(), Verdict { profile, ..Verdict::default() }.into(), 0);
+        }
+        archive
+    };
+    let archive = filled(&[(20, account(1.0)), (100, account(2.0))], 200);
+    let of =
+        |second| archive.load(MomentId(second)).unwrap().verdict.profile.as_ref().map(|account| account.window_ms);
+    assert_eq!(
+        [0, 19, 20, 99, 100, 198, 199].map(of),
+        [None, None, Some(1.0), Some(1.0), Some(2.0), Some(2.0), Some(2.0)]
+    );
+    assert!(archive.bytes() < filled(&[], 200).bytes() + 500, "not in the blocks");
+    // Of many, the newest stay.
+    let many: Vec<_> = (0..100).map(|nth| (nth, account(nth as f64))).collect();
+    let archive = filled(&many, 101);
+    let kept = (0..100).filter(|second| archive.load(MomentId(*second)).unwrap().verdict.profile.is_some());
+    assert_eq!(kept.collect::<Vec<_>>(), (100 - ACCOUNTS as u64..100).collect::<Vec<_>>());
 }

@@ -199,7 +199,7 @@ mod tests {
         assert_eq!(exact(&alone), alone);
         let row = IdleRow { name: "sleep".into(), idle_ms: 0.1 + 0.2, ..IdleRow::default() };
         let account = ProfileAccount { window_ms: 1049.3, idle_at: vec![row], ..ProfileAccount::default() };
-        let profiled = Verdict { profile: Some(Box::new(account)), ..alone.clone() };
+        let profiled = Verdict { profile: Some(account.into()), ..alone.clone() };
         assert_eq!(exact(&profiled), profiled);
         let ranks = Verdict { ranks: vec![Rank { pid: 3, ..Rank::default() }; 2], ..alone };
         assert_eq!(exact(&ranks), ranks);

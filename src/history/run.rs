@@ -144,7 +144,9 @@ impl WholeRun {
             self.totals.costliest().filter(|cause| cause.seconds >= WORTH_A_REPORT * self.totals.watched_s);
         let last = || {
             let (_, verdict) = self.last.as_ref()?;
-            Some((verdict, self.totals.seconds_of(verdict)))
+            // The totals know its profile.
+            let known = self.totals.of_cause(verdict);
+            Some(known.map_or((verdict, 0.0), |cause| (&cause.verdict, cause.seconds)))
         };
         costliest.map(|cause| (&cause.verdict, cause.seconds)).or_else(last)
     }

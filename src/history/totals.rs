@@ -87,13 +87,30 @@ impl Totals {
         if let Some(shares) = shares {
             self.split_s += shares.map(|share| share * seconds);
         }
+        self.keep_profile(verdict);
         if let Some(known) = self.causes.iter_mut().find(|known| same_cause(&known.verdict, verdict)) {
             known.seconds += seconds;
-            known.verdict = Arc::clone(verdict);
+            let before = std::mem::replace(&mut known.verdict, Arc::clone(verdict));
+            // Read from the middle of a recording, verdicts have no account of what came before.
+            if verdict.profile.is_none() && before.profile.is_some() {
+                let of_cause = Arc::make_mut(&mut known.verdict);
+                (of_cause.profile, of_cause.profile_age_s) = (before.profile.clone(), before.profile_age_s);
+            }
         } else {
             self.causes.push(CauseTime { verdict: Arc::clone(verdict), seconds });
         }
         self.stretch(time, verdict);
+    }
+
+    /// The latest profile of the run belongs to all of it, also to what had cost most before it.
+    fn keep_profile(&mut self, verdict: &Verdict) {
+        let Some(account) = &verdict.profile else { return };
+        for known in &mut self.causes {
+            if known.verdict.profile.as_ref().is_none_or(|other| !Arc::ptr_eq(other, account)) {
+                let of_cause = Arc::make_mut(&mut known.verdict);
+                (of_cause.profile, of_cause.profile_age_s) = (Some(Arc::clone(account)), verdict.profile_age_s);
+            }
+        }
     }
 
     fn gpus(&mut self, Interval { time, gpus, point, power_w, .. }: &Interval) {
@@ -142,10 +159,9 @@ impl Totals {
         self.longest_of(|verdict| !verdict.advice.is_empty())?.verdict.advice.first()
     }
 
-    /// Seconds in total for which class and cause were those of this verdict.
-    pub fn seconds_of(&self, verdict: &Verdict) -> f64 {
-        let found = self.causes.iter().find(|known| same_cause(&known.verdict, verdict));
-        found.map_or(0.0, |known| known.seconds)
+    /// All the time for which class and cause were those of this verdict.
+    pub fn of_cause(&self, verdict: &Verdict) -> Option<&CauseTime> {
+        self.causes.iter().find(|known| same_cause(&known.verdict, verdict))
     }
 
     fn longest_of(&self, wanted: impl Fn(&Verdict) -> bool) -> Option<&CauseTime> {
@@ -160,6 +176,7 @@ mod tests {
 
     use super::*;
     use crate::diagnosis::causes::Cause;
+    use crate::profiles::account::ProfileAccount;
     use crate::rates::Frame;
 
     fn frame(second: u64) -> Frame {
@@ -182,6 +199,33 @@ mod tests {
             totals.add(&Interval::new(&frame, &verdict, frame.loop_shares()), &verdict);
         }
         assert_eq!((totals.watched_s, totals.longest.unwrap().seconds), (9.0, 6.0));
+    }
+
+    #[test]
+    fn the_latest_profile_belongs_to_what_cost_most_before_it_too() {
+        let account = |steps| Arc::new(ProfileAccount { steps, ..ProfileAccount::default() });
+        let (first, second) = (account(1), account(2));
+        let mut totals = Totals::default();
+        for (seconds, class, profile) in
+            [(60, Class::Io, None), (5, Class::Cpu, Some(&first)), (9, Class::Gpu, Some(&second))]
+        {
+            let verdict = Verdict {
+                class,
+                profile: profile.map(Arc::clone),
+                profile_age_s: profile.map(|_| 3.0),
+                ..Verdict::default()
+            };
+            for second in 0..seconds {
+                let verdict = Arc::new(verdict.clone());
+                totals.add(&Interval::new(&frame(second), &verdict, None), &verdict);
+            }
+        }
+        let costliest = totals.costliest().unwrap();
+        let of = |known: &CauseTime| {
+            (known.verdict.profile.as_ref().map(|account| account.steps), known.verdict.profile_age_s)
+        };
+        assert_eq!((costliest.verdict.class, of(costliest)), (Class::Io, (Some(2), Some(3.0))));
+        assert!(totals.causes.iter().all(|known| of(known).0 == Some(2)), "one account alone is kept");
     }
 
     proptest! {

@@ -10,6 +10,7 @@ use super::session::{Session, SessionOptions};
 use super::{JobKey, Needs, Target};
 use crate::errors::Failure;
 use crate::pipeline::Tick;
+use crate::profiles::account::ProfileAccount;
 
 /// Most jobs attached to at once on the screen: each costs what one trainmon costs.
 const JOBS_MAX: usize = 8;
@@ -77,6 +78,12 @@ impl AttachedJobs {
         self.next_key += 1;
         self.jobs.push((key, session));
         Ok((key, target))
+    }
+
+    /// Adds a profile of a job to its next sample; says whether it is still watched.
+    pub fn profiled(&mut self, key: JobKey, account: Arc<ProfileAccount>) -> bool {
+        let job = self.jobs.iter_mut().find(|(other, session)| *other == key && !session.has_ended());
+        job.map(|(_, session)| session.profiled(account)).is_some()
     }
 
     /// Stops watching a job. A running py-spy is waited for on a thread of its own: keys are not.

@@ -17,6 +17,7 @@ use crate::diagnosis::culprits::wants_neighbours;
 use crate::diagnosis::verdict::Phase;
 use crate::errors::Failure;
 use crate::pipeline::{Pipeline, Tick};
+use crate::profiles::account::ProfileAccount;
 use crate::rates::RatesOptions;
 use crate::rates::counters::Counters;
 use crate::signals;
@@ -72,6 +73,8 @@ pub struct Session {
     neighbours_shown: bool,
     /// When they were last worth naming, CLOCK_MONOTONIC nanoseconds.
     neighbours_ns: Option<u64>,
+    /// A profile of the job, for the next sample.
+    account: Option<Arc<ProfileAccount>>,
 }
 
 impl Session {
@@ -107,6 +110,7 @@ impl Session {
             stacks_shown: false,
             neighbours_shown: false,
             neighbours_ns: None,
+            account: None,
         })
     }
 
@@ -124,6 +128,7 @@ impl Session {
     pub async fn next(&mut self) -> Arc<Tick> {
         let mut sample = self.collector.next().await;
         self.counters.filter(&mut sample);
+        sample.account = self.account.take();
         let tick = self.pipeline.push(Arc::new(sample));
         self.ended = !tick.alive;
         // The first frame has no length: it only starts the clock.
@@ -173,6 +178,11 @@ impl Session {
         self.intervals > 0
             && (self.iterations.is_some_and(|most| self.intervals >= most)
                 || self.duration.is_some_and(|duration| elapsed >= duration))
+    }
+
+    /// Adds a profile of the job to its next sample.
+    pub fn profiled(&mut self, account: Arc<ProfileAccount>) {
+        self.account = Some(account);
     }
 
     /// Passes on what the screen needs, on which this job or another one is shown.

@@ -25,6 +25,8 @@ pub struct ToolSpec {
     pub arguments: &'static [Argument],
     /// The JSON schema of its result, as JSON.
     output: &'static str,
+    /// Whether a job does not notice it.
+    only_reads: bool,
 }
 
 /// One argument of a tool.
@@ -63,6 +65,7 @@ pub const TOOLS: &[ToolSpec] = &[
             GPU memory, data-loader workers.",
         arguments: &[],
         output: include_str!("schemas/list.json"),
+        only_reads: true,
     },
     ToolSpec {
         name: "diagnose",
@@ -84,6 +87,22 @@ pub const TOOLS: &[ToolSpec] = &[
             ),
         ],
         output: include_str!("schemas/diagnose.json"),
+        only_reads: true,
+    },
+    ToolSpec {
+        name: "profile",
+        title: "Profile a running job",
+        description: "Take a profile of a running job through torch's own profiler, and say what holds the job back: as `diagnose`, with \
+            what ran on the GPU (the first 10 rows of each table). Its steps are slower while it records; its code and its files stay as \
+            they are. The job must have been started by `trainmon run`, or with KINETO_USE_DAEMON=1. Ask the user first.",
+        arguments: &[
+            Argument { required: true, ..number("pid", "The process to ask.", PID_MAX) },
+            text("allowed", "`yes`, once the user has allowed it.", true),
+            number("length_ms", "Milliseconds to record, 500 unless given.", 60_000),
+            number("steps", "Steps of the optimizer to record, instead of `length_ms`.", 1000),
+        ],
+        output: include_str!("schemas/diagnose.json"),
+        only_reads: false,
     },
     ToolSpec {
         name: "explain",
@@ -92,6 +111,7 @@ pub const TOOLS: &[ToolSpec] = &[
             list of all causes.",
         arguments: &[text("cause", "A cause, a class, or class/cause; `chain` explains the wait chain.", false)],
         output: include_str!("schemas/explain.json"),
+        only_reads: true,
     },
     ToolSpec {
         name: "doctor",
@@ -99,6 +119,7 @@ pub const TOOLS: &[ToolSpec] = &[
         description: "What trainmon can read on this machine, what it cannot, and the command that fixes it.",
         arguments: &[number("pid", "Also check the access to this process.", PID_MAX)],
         output: include_str!("schemas/doctor.json"),
+        only_reads: true,
     },
     ToolSpec {
         name: "report",
@@ -111,6 +132,7 @@ pub const TOOLS: &[ToolSpec] = &[
             true,
         )],
         output: include_str!("schemas/report.json"),
+        only_reads: true,
     },
     ToolSpec {
         name: "compare",
@@ -123,6 +145,7 @@ pub const TOOLS: &[ToolSpec] = &[
             text("after", "Path of the recording, log or trace of the second run: a trace only with a trace.", true),
         ],
         output: include_str!("schemas/compare.json"),
+        only_reads: true,
     },
 ];
 
@@ -153,7 +176,7 @@ impl ToolSpec {
         if era.knows(Feature::Annotations) {
             let annotations = json!({
                 "title": self.title,
-                "readOnlyHint": true,
+                "readOnlyHint": self.only_reads,
                 "destructiveHint": false,
                 "idempotentHint": true,
                 "openWorldHint": false,
@@ -182,6 +205,15 @@ pub enum Watched {
     Recording(PathBuf),
 }
 
+/// What `profile` records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WindowToRecord {
+    /// So long.
+    For(Duration),
+    /// So many steps.
+    Steps(u32),
+}
+
 /// A call with its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ToolCall {
@@ -189,6 +221,8 @@ pub enum ToolCall {
     List,
     /// `diagnose`.
     Diagnose(Watched),
+    /// `profile` of a process, which the user has allowed.
+    Profile(u32, WindowToRecord),
     /// `explain`, a cause or all.
     Explain(Option<String>),
     /// `doctor`, also for this process.
@@ -241,6 +275,17 @@ impl ToolCall {
                     );
                 }
             }),
+            "profile" => {
+                if text("allowed").as_deref() != Some("yes") {
+                    let why = "the job is slower while it records: ask the user, and then give `allowed` as `yes`";
+                    return Err(why.to_owned());
+                }
+                let length = Duration::from_millis(number("length_ms").unwrap_or(500).into());
+                Self::Profile(
+                    number("pid").unwrap_or_default(),
+                    number("steps").map_or(WindowToRecord::For(length), WindowToRecord::Steps),
+                )
+            }
             "explain" => Self::Explain(text("cause")),
             "doctor" => Self::Doctor(number("pid")),
             "report" => Self::Report(path("file")),
@@ -284,6 +329,11 @@ mod tests {
     #[test]
     fn arguments_are_checked() {
         assert_eq!(call("list", json!({})), Ok(ToolCall::List));
+        let recorded = WindowToRecord::For(Duration::from_millis(500));
+        let allowed = json!({ "pid": 7, "allowed": "yes" });
+        assert_eq!(call("profile", allowed), Ok(ToolCall::Profile(7, recorded)));
+        let steps = json!({ "pid": 7, "allowed": "yes", "steps": 3 });
+        assert_eq!(call("profile", steps), Ok(ToolCall::Profile(7, WindowToRecord::Steps(3))));
         let process = |pid, seconds| Ok(ToolCall::Diagnose(Watched::Process(pid, Duration::from_secs(seconds))));
         assert_eq!(call("diagnose", json!({ "pid": 7 })), process(7, 20));
         assert_eq!(call("diagnose", json!({ "pid": 7, "duration_s": 600 })), process(7, 600));
@@ -301,6 +351,9 @@ mod tests {
             ("diagnose", json!({ "pid": 7, "duration_s": 601 }), "from 1 to 600"),
             ("diagnose", json!({ "pid": 7, "replay": "x" }), "`replay` alone"),
             ("doctor", json!({ "pid": 9_999_999 }), "from 1 to"),
+            ("profile", json!({ "pid": 7 }), "`allowed` is missing"),
+            ("profile", json!({ "pid": 7, "allowed": "no" }), "ask the user"),
+            ("profile", json!({ "allowed": "yes" }), "`pid` is missing"),
             ("report", json!({}), "`file` is missing"),
             ("compare", json!({ "before": "x" }), "`after` is missing"),
         ] {
@@ -334,8 +387,9 @@ mod tests {
                 .map(|name| (name.as_str().unwrap().to_owned(), json!("x")))
                 .collect();
             let called = call(name, Value::Object(arguments));
-            assert!(called.is_ok() || name == "diagnose", "{called:?}");
-            assert_eq!(tool["annotations"]["readOnlyHint"], true);
+            // These need a PID, or a file, and a word of the user's.
+            assert!(called.is_ok() || ["diagnose", "profile"].contains(&name), "{called:?}");
+            assert_eq!(tool["annotations"]["readOnlyHint"], name != "profile");
         }
     }
 

@@ -1,10 +1,9 @@
 //! What a report says about a profile: its window, what each GPU did, why it was idle, and where its time went.
 
-use super::profile_tables::{brief, finite, tables};
+pub(super) use super::profile_tables::length;
+use super::profile_tables::{brief, counted_calls, finite, tables};
 use super::section::{Column, Point, Section, SectionBody, point, whole};
-use crate::profiles::account::{
-    DeviceAccount, IdleReason, LaunchAccount, LoopAccount, ProfileAccount, ProfileSource, StepMark,
-};
+use crate::profiles::account::{DeviceAccount, IdleReason, LaunchAccount, LoopAccount, ProfileAccount, StepMark};
 use crate::profiles::drawn::SliceKind;
 use crate::text::format::precise;
 
@@ -15,20 +14,11 @@ const SHARE_TOLD: f64 = 0.005;
 
 /// Where a profile that was read from a file comes from, as a head says it: `trace.json.gz · window 1.05 s · 6 steps of 175 ms`.
 pub(super) fn from_file(account: &ProfileAccount) -> Option<String> {
-    if account.source != ProfileSource::Trace {
+    if !account.is_of_file() {
         return None;
     }
     let file = account.file.clone().unwrap_or_else(|| "trace".to_owned());
     Some([vec![file], window_facts(account)].concat().join(" · "))
-}
-
-/// A length of time with three digits: `6.5 µs`, `175 ms`, `1.05 s`.
-pub(super) fn length(ms: f64) -> String {
-    match ms.abs() {
-        ..1.0 if ms != 0.0 => format!("{} µs", precise(ms * 1000.0)),
-        1000.0.. => format!("{} s", precise(ms / 1000.0)),
-        _ => format!("{} ms", precise(ms)),
-    }
 }
 
 /// All that there is to say about a profile.
@@ -37,6 +27,7 @@ pub(super) fn sections(account: &ProfileAccount) -> Vec<Section> {
     all.extend(account.devices.iter().take(GPUS_TOLD).enumerate().map(|(nth, device)| gpu(account, device, nth)));
     all.push(gpus(&account.devices));
     all.push(loop_time(account));
+    all.push(counted_calls(account));
     all.extend(tables(account).map(|(_, section)| section));
     all.push(notes(account));
     all

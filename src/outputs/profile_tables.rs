@@ -4,6 +4,7 @@ use super::section::{Column, Section, SectionBody, whole};
 use crate::profiles::account::{
     Bound, CopyDirection, CopyRow, EfficiencyAccount, EfficiencyRow, IdleReason, IdleRow, ProfileAccount, SyncRow,
 };
+use crate::profiles::calls::CallRow;
 use crate::text::format::{UNMEASURED, Unit, bytes, precise, precise_in_unit};
 use crate::text::named_enum;
 
@@ -31,6 +32,15 @@ named_enum! {
         Modules = "Modules",
         /// Operators by how well they use the GPU.
         Efficiency = "Efficiency",
+    }
+}
+
+/// A length of time with three digits: `6.5 µs`, `175 ms`, `1.05 s`.
+pub(super) fn length(ms: f64) -> String {
+    match ms.abs() {
+        ..1.0 if ms != 0.0 => format!("{} µs", precise(ms * 1000.0)),
+        1000.0.. => format!("{} s", precise(ms / 1000.0)),
+        _ => format!("{} ms", precise(ms)),
     }
 }
 
@@ -155,11 +165,35 @@ fn syncs(account: &ProfileAccount) -> Section {
         let place = place(&row.call, row.operator.as_deref(), row.at.as_deref(), row.function.as_deref());
         place + &copied.unwrap_or_default()
     };
-    TableOf::new(&account.syncs)
+    // Of calls that were counted from outside, the idle GPU is not known, and another table has the rest.
+    let rows: &[SyncRow] = if account.calls.is_some() { &[] } else { &account.syncs };
+    TableOf::new(rows)
         .right(per_step, |row| row.per_step.map_or_else(|| row.count.to_string(), precise))
         .numbers(["waits ms", "GPU idle ms"], |row| [row.wait_ms, row.idle_ms])
         .left("call", call)
         .explained("Calls that wait for the GPU", "GPU idle: at most this much is gained without the call.")
+}
+
+/// Calls that were counted from outside.
+pub(super) fn counted_calls(account: &ProfileAccount) -> Section {
+    let title = "Calls of the GPU's runtime, counted from outside";
+    let Some(calls) = &account.calls else { return brief(title, Vec::new(), Vec::new()) };
+    let error = |row: &CallRow| finite(row.error).map_or_else(String::new, |error| format!(" ±{}", whole(error)));
+    let section = TableOf::new(&calls.rows)
+        .right("a second", |row| precise(row.calls_per_s) + &error(row))
+        .right("a step", |row| or_dash(finite(row.per_step).map(precise)))
+        .right("in it", |row| or_dash(finite(row.waits).map(whole)))
+        .left("call", |row| row.call.clone())
+        .left("thread", |row| format!("{} {}", row.tid, row.thread).trim_end().to_owned())
+        .section(title);
+    let windows = if calls.windows == 1 { "1 window".to_owned() } else { format!("{} windows", calls.windows) };
+    let counted = format!(
+        "Counted for {} in {windows}, calls that wait for {}. It cost the job {} of the time at most.",
+        length(calls.counted_ms),
+        length(calls.waits_counted_ms),
+        precise_in_unit(Some(calls.cost), Unit::Share),
+    );
+    section.noting([counted])
 }
 
 fn idle_at(account: &ProfileAccount) -> Section {

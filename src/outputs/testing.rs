@@ -278,7 +278,7 @@ pub(super) fn profiled() -> Verdict {
         drawn: Some(drawn()),
         ..ProfileAccount::default()
     };
-    Verdict { profile: Some(Box::new(account)), workers: Vec::new(), chain: Vec::new(), pid: 0, ..verdict() }
+    Verdict { profile: Some(account.into()), workers: Vec::new(), chain: Vec::new(), pid: 0, ..verdict() }
 }
 
 fn kernel(nth: u64) -> KernelRow {
@@ -335,7 +335,7 @@ fn drawn() -> DrawnStep {
 /// A verdict on a profile every text of which is `text` and every number of which is `number`.
 pub(super) fn profiled_with(text: &str, number: f64) -> Verdict {
     let mut verdict = profiled();
-    let Some(account) = verdict.profile.as_deref_mut() else { return verdict };
+    let Some(account) = verdict.profile.as_mut().map(std::sync::Arc::make_mut) else { return verdict };
     let name = || Some(text.to_owned());
     (account.file, account.window_ms, account.step_ms, account.longest_step_ms) =
         (name(), number, Some(number), Some(number));

@@ -136,7 +136,7 @@ fn a_full_profile() {
 fn a_profile_with_nothing_in_it_has_no_table() {
     let file = Some("t.json".to_owned());
     let empty = ProfileAccount { file, with_stack: true, with_shapes: true, ..ProfileAccount::default() };
-    let text = page(&Verdict { profile: Some(Box::new(empty)), ..Verdict::default() }, FULL);
+    let text = page(&Verdict { profile: Some(empty.into()), ..Verdict::default() }, FULL);
     let expected = "UNKNOWN · too little could be seen\nt.json · window 0 ms · no steps\n\ntrainmon\n";
     assert_eq!(text.replace("trainmon \n", "trainmon\n"), expected);
 }

@@ -4,8 +4,9 @@
 //!
 //! Shares are of the window, 0–1. What the profile does not show is `None` or an empty list.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
+use super::calls::CountedCalls;
 use super::drawn::{DrawnStep, SliceKind};
 use super::ranks_account::RanksAccount;
 use crate::text::named_enum;
@@ -71,6 +72,9 @@ pub struct ProfileAccount {
     pub of_loop: Option<LoopAccount>,
     /// How kernels get to the GPU.
     pub launches: Option<LaunchAccount>,
+    /// Calls that were counted from outside, instead of a trace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub calls: Option<CountedCalls>,
     /// Kernels by name, those with most time first.
     pub kernels: Vec<KernelRow>,
     /// Calls that wait for the GPU, those with most idleness behind them first.
@@ -114,6 +118,11 @@ pub struct ProfileAccount {
 }
 
 impl ProfileAccount {
+    /// Whether it is of a file, of which nothing else is known; all others are of a run that is watched as well.
+    pub fn is_of_file(&self) -> bool {
+        self.source == ProfileSource::Trace
+    }
+
     /// Keeps so many rows of each list, and says how many are left out. The rows are sorted: those that matter most are kept.
     pub fn keep_rows(&mut self, most: usize) -> usize {
         let lists = [
@@ -388,14 +397,21 @@ pub struct SyncRow {
     /// How long they waited, milliseconds.
     pub wait_ms: f64,
     /// How long the GPU was idle because of them, milliseconds: idle time up to the next such call, and no more than the call
-    /// waited. Removing the call can gain no more.
+    /// waited. Removing the call can gain no more. NaN, null in JSON, where calls were counted from outside.
+    #[serde(deserialize_with = "or_nan")]
     pub idle_ms: f64,
     /// Of it, how long the GPU was idle within the calls, milliseconds.
+    #[serde(deserialize_with = "or_nan")]
     pub idle_inside_ms: f64,
     /// It is a copy that blocks its thread: its direction, and bytes of all of them.
     pub copies: Option<CopyDirection>,
     /// Bytes of these copies.
     pub bytes: Option<u64>,
+}
+
+/// A number that is not known is null in JSON.
+fn or_nan<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or(f64::NAN))
 }
 
 named_enum! {

@@ -6,6 +6,7 @@
 
 pub mod account;
 mod build;
+pub mod calls;
 pub mod comparison;
 mod copies;
 pub mod course;

@@ -14,6 +14,7 @@ pub mod loop_profile;
 pub mod neighbours;
 pub mod outlook;
 pub mod private;
+pub mod probe_counts;
 pub mod process;
 mod profile_account;
 pub mod recording;
@@ -70,7 +71,8 @@ pub struct Sample {
     /// The training loop's time as recorded by another tool; only in imported recordings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<Arc<ProfileSample>>,
-    /// The exact account of a profile of the run; only in imported recordings, with the first sample.
+    /// The exact account of a profile of the run: of an imported trace, with the first sample; of one that was taken while the
+    /// run was watched, with the sample after that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account: Option<Arc<ProfileAccount>>,
     /// The busiest processes outside the job, from the latest scan; `None` if they are not shown.

@@ -36,5 +36,7 @@ fn texts(account: &mut ProfileAccount) -> impl Iterator<Item = &mut String> {
     let rows = rows.chain(account.modules.iter_mut().map(|row| &mut row.name));
     let rows = rows.chain(account.collectives.iter_mut().map(|row| &mut row.name));
     let rows = rows.chain(across_ranks).chain(requests).chain(efficiency);
+    let calls = account.calls.iter_mut().flat_map(|calls| &mut calls.rows).map(|row| &mut row.thread);
+    let rows = rows.chain(calls);
     account.file.iter_mut().chain(kernels).chain(syncs).chain(idle_at).chain(rows)
 }

@@ -5,6 +5,10 @@ use super::fields::{Fields, hexadecimal, number};
 /// One line of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mapping<'a> {
+    /// Its first address, and the one behind it.
+    pub addresses: (u64, u64),
+    /// Where in the file it begins, bytes.
+    pub offset: u64,
     /// Executable.
     pub is_code: bool,
     /// The file's device number: major, minor.
@@ -21,14 +25,15 @@ pub fn mapping(line: &[u8]) -> Option<Mapping<'_>> {
     let mut ends = fields.next()?.splitn(2, |&byte| byte == b'-').map(hexadecimal);
     let (start, end) = (ends.next()??, ends.next()??);
     let permissions = fields.next().filter(|permissions| permissions.len() == 4)?;
-    let (major, minor) = std::str::from_utf8(fields.nth(1)?).ok()?.split_once(':')?; // after the offset
+    let offset = hexadecimal(fields.next()?)?;
+    let (major, minor) = std::str::from_utf8(fields.next()?).ok()?.split_once(':')?;
     let device = (u32::from_str_radix(major, 16).ok()?, u32::from_str_radix(minor, 16).ok()?);
     let inode = fields.next()?;
     // The path is the rest of the line, blanks included; empty if the line ends after the inode.
     let behind = inode.as_ptr() as usize - line.as_ptr() as usize + inode.len();
     let file = line.get(behind..)?.trim_ascii_start();
     let (inode, is_code) = (number(inode)?, permissions.contains(&b'x'));
-    (start < end).then_some(Mapping { is_code, device, inode, file })
+    (start < end).then_some(Mapping { addresses: (start, end), offset, is_code, device, inode, file })
 }
 
 #[cfg(test)]
@@ -62,7 +67,7 @@ mod tests {
             prop_assume!(start < end);
             let x = if code { 'x' } else { '-' };
             let line = format!("{start:08x}-{end:08x} r-{x}p 0001a000 fd:01 123456 {:>9}{file}", "");
-            let wanted = Mapping { is_code: code, device: (0xfd, 1), inode: 123_456, file: file.as_bytes() };
+            let wanted = Mapping { addresses: (start, end), offset: 0x1a000, is_code: code, device: (0xfd, 1), inode: 123_456, file: file.as_bytes() };
             prop_assert_eq!(mapping(line.as_bytes()), Some(wanted));
         }
 

@@ -193,8 +193,8 @@ impl Job {
             }
             return;
         }
-        // A new verdict is worth its bytes at once.
-        if !same || self.held_too_long(tick.frame.monotonic_ns) {
+        // A new verdict is worth its bytes at once, and so is a profile.
+        if !same || tick.sample.account.is_some() || self.held_too_long(tick.frame.monotonic_ns) {
             self.hold();
         }
         if !tick.alive {

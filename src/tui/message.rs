@@ -33,6 +33,8 @@ pub enum Message {
     Output(OutputTail),
     /// Prometheus has answered, or why not, in a line.
     Fleet(Result<Arc<Fleet>, String>),
+    /// A job's profile is taken and comes with its next tick, or why not, in a line.
+    Profile(JobKey, Result<(), String>),
     /// One line for the footer, until the next key.
     Notice(String),
     /// End the program.
@@ -75,6 +77,10 @@ pub enum Effect {
     Attach(u32),
     /// Stop watching this job.
     Detach(JobKey),
+    /// Ask these processes of a job for a profile.
+    Profile(JobKey, Vec<u32>),
+    /// Give the profile up that a job is asked for.
+    GiveUpProfile,
     /// Send a signal that a person has confirmed.
     Signal(ProcessId, i32),
     /// Set a nice value that a person has confirmed.

@@ -2,8 +2,10 @@
 
 use serde::Serialize;
 
+use crate::diagnosis::Verdict;
 use crate::diagnosis::causes::Cause;
 use crate::diagnosis::verdict::{Class, Phase};
+use crate::text::format::sureness;
 use crate::text::named_enum;
 
 named_enum! {
@@ -25,6 +27,8 @@ named_enum! {
         Deadline = "deadline",
         /// The clocks of a GPU are held down, or the CPU quota of the control group stops the job.
         Throttled = "throttled",
+        /// A profile that another event asked for has been taken.
+        Profile = "profile",
         /// The job has ended.
         Ended = "ended",
     }
@@ -64,6 +68,10 @@ impl EventKind {
                 "A GPU's clocks are held down by heat, by the power supply or by the hardware; or the CPU quota of the control group \
                  stops the job. The power limit of a busy GPU does not count.",
                 "15 s",
+            ),
+            Self::Profile => (
+                "What the profile shows that `--profile-on` has taken at another event, or why it could not be taken.",
+                "some seconds after that event",
             ),
             Self::Ended => ("The job has ended. `watch` ends, too.", "at once"),
         }
@@ -107,6 +115,24 @@ impl WatchEvent {
     /// An event whose time and job are still to be filled in.
     pub(super) fn new(kind: EventKind, state: Option<EventState>, text: String, details: EventDetails) -> Self {
         Self { unix_ms: 0, pid: 0, kind, state, text, rank: None, training_pid: None, details }
+    }
+
+    /// What a profile shows.
+    pub fn of_profile(verdict: &Verdict) -> Self {
+        let sure = sureness(verdict.confidence).map(|sure| format!(" ({sure})")).unwrap_or_default();
+        let details = EventDetails::Profile {
+            class: Some(verdict.class),
+            cause: verdict.cause,
+            confidence: Some(verdict.confidence),
+            window_ms: verdict.profile.as_ref().map(|account| account.window_ms),
+        };
+        Self::new(EventKind::Profile, None, format!("{}{sure}. {}", verdict.heading(), verdict.summary), details)
+    }
+
+    /// Why it could not be taken.
+    pub fn without_profile(why: &str) -> Self {
+        let details = EventDetails::Profile { class: None, cause: None, confidence: None, window_ms: None };
+        Self::new(EventKind::Profile, None, format!("no profile: {why}"), details)
     }
 
     /// The same, about a rank.
@@ -177,6 +203,14 @@ pub enum EventDetails {
         /// Share of the enforcement periods in which the job was stopped.
         throttled_pct: Option<f64>,
         cpu_quota_cores: Option<f64>,
+    },
+    Profile {
+        /// `None` where there is no profile.
+        class: Option<Class>,
+        cause: Option<Cause>,
+        confidence: Option<f64>,
+        /// The length of its window.
+        window_ms: Option<f64>,
     },
     Ended {
         watched_s: f64,

@@ -82,6 +82,7 @@ const PLACES: &[(&str, &str, &str)] = &[
     ("src/sources/storage", "device|devices", "block devices and the names of sysfs"),
     ("src/sources/mount", "device|devices", "what a mount is of"),
     ("src/sources/host.rs", "device", "a name of sysfs"),
+    ("src/commands/probed.rs", "devices", "a key of the JSON"),
     ("src/sources/nvml.rs", "devices", "a folder of sysfs"),
     ("src/rates/storage", "device|devices", "block devices"),
     ("src/sample/storage", "device|devices", "block devices"),

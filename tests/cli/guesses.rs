@@ -107,9 +107,9 @@ fn options_of_other_programs_are_told() {
         ("-t 5 1234", "--duration 20s"),
         ("--color=never", "--no-color"),
         ("--native --pid 7", "leave it out"),
-        ("--json 1234", "is an option of diagnose, watch"),
+        ("--json 1234", "is an option of diagnose, profile, watch"),
         ("--json 1234", "trainmon diagnose --json 1234"),
-        ("demo --json", "is an option of diagnose, watch"),
+        ("demo --json", "is an option of diagnose, profile, watch"),
         ("--listen 9845", "trainmon export --listen 9845"),
         ("--sort-key CPU", "trainmon PID --page processes"),
     ]);

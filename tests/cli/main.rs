@@ -20,6 +20,7 @@ mod mcp;
 mod outcome;
 #[path = "../support/process.rs"]
 mod process;
+mod profile;
 #[path = "../support/prometheus.rs"]
 mod prometheus;
 mod rank_traces;

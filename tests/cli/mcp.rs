@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::made_trace::MadeTrace;
 use crate::outcome::{refused, wait_for};
 use crate::process::{PATIENCE, Target, pause, recording, text, trainmon};
+use crate::profile::Job;
 
 /// A server and its client's ends of the pipes.
 struct Served {
@@ -115,7 +116,7 @@ fn requests_are_answered_in_and_without_a_session() {
     let listed = served.next()["result"].clone();
     let names: Vec<&str> =
         listed["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["list", "diagnose", "explain", "doctor", "report", "compare"]);
+    assert_eq!(names, ["list", "diagnose", "profile", "explain", "doctor", "report", "compare"]);
     assert_eq!((&listed["resultType"], &listed["cacheScope"]), (&json!("complete"), &json!("public")));
     served.send(&request(
         "tools/list",
@@ -134,7 +135,7 @@ fn requests_are_answered_in_and_without_a_session() {
     let mut served = Served::opened();
     served.send(&json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/list" }));
     let listed = served.next()["result"].clone();
-    assert_eq!(listed["tools"].as_array().unwrap().len(), 6);
+    assert_eq!(listed["tools"].as_array().unwrap().len(), 7);
     assert!(listed.get("resultType").is_none());
     served.end();
 }
@@ -580,6 +581,8 @@ fn the_official_client_calls_every_tool() {
     };
     fs::write(&trace, made.text()).unwrap();
     command.args([&recording("segmentation.tmz"), &recording("segmentation-fixed.tmz"), &target.pid()]).arg(trace);
+    let asked = Job::start("waits-item.json", &[]);
+    command.arg(asked.pid());
     let output = command.stdin(Stdio::null()).output().unwrap();
     assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
     assert!(text(&output.stdout).contains("2 clients"), "{output:?}");

@@ -5,6 +5,7 @@
 mod archive;
 mod comparisons;
 mod hostile;
+mod profiled;
 mod recordings;
 mod schemas;
 mod watching;

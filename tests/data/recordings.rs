@@ -67,7 +67,7 @@ pub fn recordings() -> Vec<(String, PathBuf)> {
     found
 }
 
-fn samples(path: &Path) -> (Header, Vec<Sample>) {
+pub fn samples(path: &Path) -> (Header, Vec<Sample>) {
     let mut recording = Recording::open(path).unwrap();
     let samples: Vec<Sample> = recording.by_ref().map(Result::unwrap).collect();
     assert_eq!(recording.note, None, "{}", path.display());

@@ -1,6 +1,8 @@
 """Calls every tool of `trainmon mcp` with the client of the official SDK, in a session and without one.
 
-    python tests/harness/mcp_client.py TRAINMON BEFORE.tmz AFTER.tmz PID TRACE.json
+    python tests/harness/mcp_client.py TRAINMON BEFORE.tmz AFTER.tmz PID TRACE.json ASKED
+
+ASKED is the PID of a job that can be asked for a profile.
 """
 
 import asyncio
@@ -12,7 +14,7 @@ from mcp.client.stdio import stdio_client
 from mcp.shared.dispatcher import ProgressFnT
 from mcp.types import CallToolResult, TextContent
 
-TOOLS = ["list", "diagnose", "explain", "doctor", "report", "compare"]
+TOOLS = ["list", "diagnose", "profile", "explain", "doctor", "report", "compare"]
 STATELESS = "2026-07-28"
 
 
@@ -55,12 +57,13 @@ def structured(result: CallToolResult) -> dict[str, Any]:
     return value
 
 
-async def check(session: ClientSession, before: str, after: str, pid: int, trace: str) -> None:
+async def check(session: ClientSession, before: str, after: str, pid: int, trace: str, asked: int) -> None:
     """Lists the tools and calls each of them."""
     tools = (await session.list_tools()).tools
     assert [tool.name for tool in tools] == TOOLS, tools
     for tool in tools:
-        assert tool.annotations is not None and tool.annotations.read_only_hint and tool.description, tool
+        only_reads = tool.name != "profile"
+        assert tool.annotations is not None and tool.annotations.read_only_hint == only_reads and tool.description, tool
         assert tool.output_schema and tool.output_schema["type"] == "object" and tool.output_schema["required"], tool
         schemas[tool.name] = tool.output_schema
     recorded = await call(session, "diagnose", replay=before)
@@ -92,11 +95,15 @@ async def check(session: ClientSession, before: str, after: str, pid: int, trace
     assert structured(await call(session, "report", file=trace))["verdict"]["profile"]["steps"] == 6
     changed = structured(await call(session, "compare", before=trace, after=trace))
     assert changed["result"] == "same" and changed["profile"]["per"] == "step", changed
+    taken = structured(await call(session, "profile", pid=asked, allowed="yes", length_ms=100))
+    assert taken["profile"]["source"] == "kineto" and taken["cause"] == "host-device-sync", taken
+    unasked = await session.call_tool("profile", {"pid": asked, "allowed": "no"})
+    assert unasked.is_error and "ask the user" in text(unasked), unasked
     wrong = await session.call_tool("diagnose", {})
     assert wrong.is_error and "pid" in text(wrong), wrong
 
 
-async def main(program: str, before: str, after: str, pid: int, trace: str) -> None:
+async def main(program: str, before: str, after: str, pid: int, trace: str, asked: int) -> None:
     """Once in a session, once without."""
     server = StdioServerParameters(command=program, args=["mcp", "--no-stacks", "--nvml-lib", "/nonexistent"])
     for stateless in (False, True):
@@ -107,9 +114,9 @@ async def main(program: str, before: str, after: str, pid: int, trace: str) -> N
             else:
                 opened = await session.initialize()
                 assert opened.server_info.name == "trainmon" and opened.instructions, opened
-            await check(session, before, after, pid, trace)
+            await check(session, before, after, pid, trace, asked)
     print("2 clients called every tool")
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]), sys.argv[5]))
+    asyncio.run(main(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]), sys.argv[5], int(sys.argv[6])))

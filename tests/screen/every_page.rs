@@ -179,7 +179,7 @@ fn rich_verdict() -> Verdict {
         }],
         chain: crate::chain::workers(),
         ranks: vec![Rank { pid: 1234, straggler: true, ..Rank::default() }],
-        profile: Some(Box::new(crate::profile::account())),
+        profile: Some(crate::profile::account().into()),
         ..data_loader()
     }
 }
@@ -289,7 +289,7 @@ fn ten_thousand_of_everything_do_not_take_seconds() {
     let mut verdict = rich_verdict();
     many(&mut verdict.workers, |n, w| w.pid = 20_000 + n as u32);
     many(&mut verdict.ranks, |n, r| r.pid = 10_000 + n as u32);
-    let profile = verdict.profile.as_mut().unwrap();
+    let profile = std::sync::Arc::make_mut(verdict.profile.as_mut().unwrap());
     many(&mut profile.devices, |n, device| device.index = n as i64);
     many(&mut profile.kernels, |n, row| row.name = format!("kernel {n}"));
     many(&mut profile.idle_at, |_, _| ());

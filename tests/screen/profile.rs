@@ -1,5 +1,7 @@
 //! The page of a profile at every size, what its keys do, and a trace in place of a recording.
 
+use std::sync::Arc;
+
 use crate::app::*;
 use crossterm::event::KeyCode;
 use ratatui::style::Modifier;
@@ -183,7 +185,7 @@ pub fn judged() -> Verdict {
         other_findings: Vec::new(),
         evidence: Vec::new(),
         workers: Vec::new(),
-        profile: Some(Box::new(account())),
+        profile: Some(account().into()),
         ..other(Class::DataLoader, None, "")
     }
 }
@@ -231,7 +233,7 @@ fn the_page_fits_every_size() {
 #[test]
 fn many_gpus_share_their_words_and_leave_room_for_tables() {
     let mut verdict = judged();
-    verdict.profile.as_mut().unwrap().devices = (0..16).map(device).collect();
+    Arc::make_mut(verdict.profile.as_mut().unwrap()).devices = (0..16).map(device).collect();
     let screen = text(&page_of(PLAIN, SMALL, verdict), SMALL);
     assert_eq!(screen.matches("% busy").count(), 4, "{screen}");
     assert_eq!(screen.matches("waiting for data").count(), 2, "the card and the words of all bars:\n{screen}");
@@ -242,13 +244,18 @@ fn many_gpus_share_their_words_and_leave_room_for_tables() {
 fn without_a_profile_the_page_says_how_to_get_one() {
     let screen = text(&page_of(PLAIN, SMALL, data_loader()), SMALL);
     insta::assert_snapshot!("profile_none", screen);
-    assert!(screen.contains("trainmon replay trace.json.gz"), "{screen}");
+    assert!(screen.contains("No profile yet: p asks the job for a profile of half a second."), "{screen}");
+    let mut app = App::new(job().recording(), AppOptions { theme: PLAIN, ..AppOptions::default() }, SMALL);
+    tell(&mut app, frame(1, Job::default()), data_loader());
+    press(&mut app, KeyCode::Char(PROFILE));
+    let screen = text(&app, SMALL);
+    assert!(screen.contains("trainmon replay trace.json.gz") && !screen.contains(" p asks"), "{screen}");
 }
 
 #[test]
 fn without_a_gpu_the_bar_is_of_the_loop() {
     let mut verdict = judged();
-    verdict.profile.as_mut().unwrap().devices.clear();
+    Arc::make_mut(verdict.profile.as_mut().unwrap()).devices.clear();
     let screen = text(&page_of(PLAIN, SMALL, verdict), SMALL);
     assert!(screen.contains("training loop") && screen.contains("waiting for data 30%"), "{screen}");
 }

@@ -4,6 +4,7 @@
 
 mod attached_jobs;
 mod nvml;
+mod probes;
 #[path = "../support/process.rs"]
 mod process;
 mod process_actions;

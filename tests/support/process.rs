@@ -58,6 +58,16 @@ pub fn fake_py_spy(folder: &Path) -> PathBuf {
     program
 }
 
+/// A stand-in for a job that can be asked for a profile (see `support/fake_kineto.rs`), which writes this trace of the
+/// fixtures. Give it sockets and traces of its own, so that tests do not disturb each other.
+pub fn fake_kineto(trace: &str) -> Command {
+    let mut command = Command::new(example("fake_kineto"));
+    let trace = format!("{}/tests/fixtures/profiles/{trace}", env!("CARGO_MANIFEST_DIR"));
+    command.args(["--trace", &trace]).env_clear().env("KINETO_USE_DAEMON", "1");
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    command
+}
+
 /// A program of the virtual environment or the path.
 pub fn installed(name: &str) -> Option<PathBuf> {
     let environment = std::env::var_os("VIRTUAL_ENV").map(|place| Path::new(&place).join("bin"));

@@ -14,6 +14,7 @@ mod layout;
 mod picker;
 #[path = "../support/process.rs"]
 mod process;
+mod profile;
 #[path = "../support/pty.rs"]
 mod pty;
 mod replay;

@@ -217,8 +217,8 @@ fn the_screen_shows_what_the_program_wrote_last() {
     let given = Conditions { environment: &environment, size: (160, 40), ..Conditions::default() };
     let script = "for n in 1 2 3; do echo step $n; done; printf '\\r 10%%\\r 50%%'; sleep 60";
     let mut screen = Screen::start(PROGRAM, &["run", "-i", "200ms", "sh", "-c", script], &given);
-    screen.wait_text("p output ·  50%");
-    screen.send("p");
+    screen.wait_text("O output ·  50%");
+    screen.send("O");
     screen.wait_text("Output of the program");
     screen.wait_text("step 2");
     screen.send("q");

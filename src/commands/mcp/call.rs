@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 use crate::commands::whole_run::{self, ReadRun};
-use crate::commands::{attach_options, compare, diagnose, doctor, explain, places, profiled};
+use crate::commands::{attach_options, compare, diagnose, doctor, explain, places, profile, profiled};
 use crate::config::{Call, Settings};
 use crate::diagnosis::Verdict;
 use crate::errors::{self, Failure};
@@ -18,11 +18,13 @@ use crate::jobs::JobCandidate;
 use crate::jobs::candidates::scan::Scan;
 use crate::jobs::session::{EndSignals, Session, SessionOptions};
 use crate::mcp::protocol::{Era, Feature};
+use crate::mcp::tools::WindowToRecord;
 use crate::mcp::untrusted::{ForeignTexts, NOTE, REASON_MAX, quote};
 use crate::outputs::comparison::{AnyComparison, Comparison};
 use crate::outputs::run_report::RunReport;
 use crate::outputs::{explanation, markdown, text};
 use crate::sample::{GpuSample, Sample, SourceState, SourceStatus};
+use crate::sources::kineto::{ProfileWindow, ProfileWish};
 use crate::text::format::{bytes, duration};
 use crate::tui::labels::counted;
 use crate::zone;
@@ -218,13 +220,32 @@ pub(super) fn replay(settings: &Settings, path: &Path, is_wanted: &dyn Fn() -> b
     verdict_answer(&verdict, foreign, missing.map(|why| format!("The recording: {why}")))
 }
 
+/// `profile`.
+pub(super) fn profile(
+    settings: &Settings,
+    pid: u32,
+    recorded: WindowToRecord,
+    is_wanted: &dyn Fn() -> bool,
+) -> anyhow::Result<ToolAnswer> {
+    let window = match recorded {
+        WindowToRecord::For(length) => ProfileWindow::For(length),
+        WindowToRecord::Steps(steps) => ProfileWindow::Steps(steps),
+    };
+    let verdict = profile::alone(settings, pid, ProfileWish { window, stacks: false }, is_wanted)?;
+    let (verdict, left_out) = with_first_rows(verdict);
+    verdict_answer(&verdict, ForeignTexts::default(), left_out)
+}
+
 /// The verdict on a trace with the first rows of each table, and a note of what is left out.
 fn trace(path: &Path, is_wanted: &dyn Fn() -> bool) -> anyhow::Result<(Verdict, Option<String>)> {
     let verdict = profiled::verdict_while(&[path], is_wanted)?;
-    let mut verdict = Arc::unwrap_or_clone(verdict);
-    let left_out = verdict.profile.as_mut().map_or(0, |account| account.keep_rows(ROWS_FOR_AGENT));
+    Ok(with_first_rows(Arc::unwrap_or_clone(verdict)))
+}
+
+fn with_first_rows(mut verdict: Verdict) -> (Verdict, Option<String>) {
+    let left_out = verdict.profile.as_mut().map_or(0, |account| Arc::make_mut(account).keep_rows(ROWS_FOR_AGENT));
     let note = format!("Tables of the profile have their first {ROWS_FOR_AGENT} rows: {left_out} rows are left out.");
-    Ok((verdict, (left_out > 0).then_some(note)))
+    (verdict, (left_out > 0).then_some(note))
 }
 
 /// Keeps the texts of a sample, and says whether to go on.

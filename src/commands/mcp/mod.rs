@@ -225,6 +225,9 @@ async fn made(
         ToolCall::Compare(before, after) => {
             on_thread(slot, move |wanted| call::compare(&machine.settings, [&before, &after], wanted)).await
         }
+        ToolCall::Profile(pid, recorded) => {
+            on_thread(slot, move |wanted| call::profile(&machine.settings, pid, recorded, wanted)).await
+        }
         ToolCall::Explain(cause) => call::explain(cause.as_deref()),
     }
 }

@@ -5,15 +5,23 @@
 //! losses (what costs how much) → words (the sentence and the advice of each) → verdict
 //! ```
 
+mod beside;
 mod busy_words;
 mod cpu_words;
 mod host_words;
 mod losses;
+mod probed;
 mod said;
 mod sync_advice;
+mod taken;
 mod words;
 
+pub use beside::beside;
+pub use probed::probed;
+pub use taken::TakenProfile;
+
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use losses::{Loss, LossKind};
 use said::Words;
@@ -57,7 +65,8 @@ const OTHER: f64 = 0.80;
 const OTHERS: usize = 4;
 
 /// The verdict on a profile.
-pub fn verdict(account: ProfileAccount, context: &Context) -> Verdict {
+pub fn verdict(account: impl Into<Arc<ProfileAccount>>, context: &Context) -> Verdict {
+    let account = account.into();
     let mut losses = losses::find(&account);
     losses.retain(|loss| loss.share >= NAMED_LOSS.value);
     losses.sort_by(|a, b| b.share.total_cmp(&a.share));
@@ -110,7 +119,7 @@ pub fn verdict(account: ProfileAccount, context: &Context) -> Verdict {
     if let Some(across) = &account.across_ranks {
         name_late_rank(&mut verdict, across);
     }
-    verdict.profile = Some(Box::new(account));
+    verdict.profile = Some(account);
     verdict
 }
 

@@ -31,7 +31,7 @@ fn judged(lengths_ms: &[f64], waits_ms: f64) -> Verdict {
 }
 
 fn changed(mut verdict: Verdict, change: impl FnOnce(&mut ProfileAccount)) -> Verdict {
-    change(verdict.profile.as_mut().unwrap());
+    change(std::sync::Arc::make_mut(verdict.profile.as_mut().unwrap()));
     verdict
 }
 

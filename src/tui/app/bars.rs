@@ -10,7 +10,7 @@ use crate::text::{fit, sanitise};
 use crate::tui::job::Job;
 use crate::tui::pages::Page;
 use crate::tui::pages::keys::{Action, key_of};
-use crate::tui::widgets::{Drawn, Hit, Piece, bars, cells, write, write_right, write_up};
+use crate::tui::widgets::{Drawn, Hit, Piece, bars, cells, write, write_fit, write_right, write_up};
 use crate::tui::{format, labels};
 use crate::zone;
 
@@ -141,6 +141,11 @@ pub fn footer(buf: &mut Buffer, area: Rect, app: &App, drawn: &mut Drawn) {
         }
     }
     let end = help_and_quit(buf, area, app, drawn);
+    if let Some(line) = app.profile_line() {
+        let room = Rect { width: end.saturating_sub(area.x + 1), ..area };
+        write_fit(buf, room, line, theme.strong());
+        return;
+    }
     let x = tabs(buf, Rect { width: end.saturating_sub(area.x), ..area }, app, drawn);
     actions(buf, Rect { x: x + 1, width: end.saturating_sub(x + 1), ..area }, app);
 }
@@ -196,7 +201,12 @@ fn actions(buf: &mut Buffer, area: Rect, app: &App) {
     let is_paused = app.job().is_paused() && app.job().replay.is_none();
     let paused: &[(Action, &str)] =
         if is_paused { &[(Action::Pause, "resume"), (Action::Bottom, "live")] } else { &[] };
-    let usual = app.page.spec().footer.iter().filter(|(action, _)| !is_paused || *action != Action::Pause);
+    let is_running = app.job().replay.is_none() && app.job().ended.is_none();
+    let usual = app.page.spec().footer.iter().filter(|(action, _)| match action {
+        Action::Pause => !is_paused,
+        Action::TakeProfile => is_running && app.options.may_profile,
+        _ => true,
+    });
     let plays = app.job().replay.as_ref().is_some_and(|replay| !replay.playing);
     let (mut x, end) = (area.x, area.right());
     for (action, word) in paused.iter().chain(usual) {

@@ -15,7 +15,7 @@ use crate::tui::widgets::Extent;
 
 impl App {
     pub(super) fn key(&mut self, key: KeyEvent) -> Vec<Effect> {
-        let had_notice = self.notice.take().is_some();
+        let had_notice = self.notice.take().is_some() | self.has_said_profile();
         let always =
             key.modifiers.contains(KeyModifiers::CONTROL) && matches!(key.code, KeyCode::Char('c' | 'l' | 'z'));
         if !always
@@ -45,8 +45,8 @@ impl App {
                 self.say(&format!("mouse {whose}"));
                 return effects;
             }
-            Action::Close if self.popup.is_some() => self.popup = None,
-            Action::Close => self.go(Page::Overview),
+            Action::Close => return self.close(),
+            Action::TakeProfile => return self.take_profile(),
             Action::Go(Page::Help) if self.page == Page::Help => self.go(Page::Overview),
             Action::Go(page) => self.go(page),
             Action::NextPage => self.go(self.page.after(1)),
@@ -88,6 +88,17 @@ impl App {
             Action::NextTable | Action::PreviousTable if self.page != Page::Profile => self.go(Page::Profile),
             other if other.is_for_processes() && self.page != Page::Processes => return self.act_on_processes(other),
             other => return self.page_act(other),
+        }
+        vec![Effect::Redraw]
+    }
+
+    /// Closes what is on top, or gives up the profile that is on its way, or goes back to the first page.
+    fn close(&mut self) -> Vec<Effect> {
+        if self.popup.is_none() && self.is_asking() {
+            return self.give_up_profile();
+        }
+        if self.popup.take().is_none() {
+            self.go(Page::Overview);
         }
         vec![Effect::Redraw]
     }

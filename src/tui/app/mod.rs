@@ -26,6 +26,7 @@ mod mouse;
 mod options;
 mod output;
 mod popup;
+mod profiling;
 mod setup;
 mod too_small;
 mod update;
@@ -43,6 +44,7 @@ use crate::jobs::output::OutputTail;
 use crate::jobs::{JobKey, Needs};
 pub use options::AppOptions;
 use popup::Popup;
+use profiling::Profiling;
 pub use too_small::{MIN_HEIGHT, MIN_WIDTH};
 
 /// Everything the screen knows.
@@ -56,6 +58,8 @@ pub struct App {
     list: Option<JobList>,
     /// One line for the footer, or for the list if it is open, until the next key.
     notice: Option<String>,
+    /// The job that is asked for a profile, and how far that has come.
+    profiling: Option<(JobKey, Profiling)>,
     /// None only on the first screen, before a process is chosen.
     jobs: Vec<Job>,
     /// What pages read while there is no job.
@@ -99,6 +103,7 @@ impl App {
             popup: None,
             list: None,
             notice: None,
+            profiling: None,
             jobs,
             no_job: Job::default(),
             current: 0,

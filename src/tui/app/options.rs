@@ -16,6 +16,8 @@ pub struct AppOptions {
     pub limits: Limits,
     /// Whether signals and nice values may be sent.
     pub may_signal: bool,
+    /// Whether the job may be asked for a profile, which slows it down for a moment.
+    pub may_profile: bool,
     /// Whether the mouse is reported.
     pub mouse: bool,
     /// Low bandwidth: few bytes, for slow connections.
@@ -40,6 +42,7 @@ impl Default for AppOptions {
             theme: Theme::default(),
             limits: Limits::default(),
             may_signal: false,
+            may_profile: true,
             mouse: false,
             low_bandwidth: false,
             depth: Depth::Indexed256,

@@ -44,6 +44,7 @@ impl App {
                 self.output = Some(tail);
                 vec![Effect::Redraw]
             }
+            Message::Profile(key, taken) => self.profile_taken(key, taken),
             // Has a screen of its own.
             Message::Fleet(_) => Vec::new(),
             Message::Notice(text) => self.say(&text),
@@ -62,10 +63,13 @@ impl App {
         let Some(job) = self.jobs.iter_mut().find(|job| job.key == key) else { return Vec::new() };
         let was_live = job.is_live();
         let had_ended = job.ended.is_some();
+        let mut profiled = None;
         let changed = match event {
             JobEvent::Tick(tick) => {
                 job.take(&tick);
-                was_live || job.is_live()
+                let changed = was_live || job.is_live();
+                profiled = Some(tick).filter(|tick| tick.sample.account.is_some());
+                changed
             }
             JobEvent::Loaded(note) => {
                 job.loaded();
@@ -82,7 +86,8 @@ impl App {
         if redraw && shown {
             self.refresh();
         }
-        if redraw { vec![Effect::Redraw] } else { Vec::new() }
+        let opened = profiled.is_some_and(|tick| self.open_profile(key, &tick));
+        if redraw || opened { vec![Effect::Redraw] } else { Vec::new() }
     }
 
     /// Updates the page and the list of jobs to the moment shown.

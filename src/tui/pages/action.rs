@@ -31,6 +31,7 @@ pub enum Action {
     Top,
     Bottom,
     Enter,
+    TakeProfile,
     NextTable,
     PreviousTable,
     NextSort,

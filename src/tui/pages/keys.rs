@@ -32,7 +32,7 @@ pub static TABLE: LazyLock<Vec<Binding>> = LazyLock::new(|| {
     let first = [
         bind("q F10 Ctrl-C", "quit; the job keeps running", Quit),
         page(Page::Help),
-        bind("Esc", "close the top window", Close),
+        bind("Esc", "close the top window; give up a profile that is on its way", Close),
     ];
     let others = Page::ALL.into_iter().filter(|page| *page != Page::Help);
     first.into_iter().chain(others.map(page)).chain(EVERYWHERE.iter().copied()).collect()
@@ -64,6 +64,7 @@ const EVERYWHERE: &[Binding] = &[
     bind("Enter", "overview: show why; processes, profile: one in full; stacks: fold or unfold", Enter),
     bind("l", "profile: next table", NextTable),
     bind("L", "profile: previous table", PreviousTable),
+    bind("p", "ask the running job for a profile of half a second; again: give up", TakeProfile),
     bind("s", "sort processes by the next column", NextSort),
     bind("F6", "choose the column to sort by", SortMenu),
     bind("P", "sort by CPU", Sort("cpu")),
@@ -82,7 +83,7 @@ const EVERYWHERE: &[Binding] = &[
     bind("o", "jobs: switch to another or attach to one more", Jobs),
     bind("J", "next attached job", NextJob),
     bind("F2 C", "settings: theme, columns, low bandwidth", Setup),
-    bind("p", "the last lines that the program wrote (trainmon run)", Output),
+    bind("O", "the last lines that the program wrote (trainmon run)", Output),
     bind("e", "save the verdict (Markdown, JSON) or the screen (SVG)", Export),
     bind("c", "copy the verdict (OSC 52, works over ssh)", Copy),
     bind("m", "leave the mouse to the terminal or take it back", Mouse),
@@ -98,6 +99,7 @@ pub const TASKS: &[(&str, Action)] = &[
     ("Replay a recording", Slower),
     ("Zoom the charts", ZoomIn),
     ("Scroll and open", Up),
+    ("Take a profile", TakeProfile),
     ("Work with processes (from any page)", NextSort),
     ("Switch between jobs", Jobs),
     ("Settings, saving and the terminal", Setup),

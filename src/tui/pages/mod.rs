@@ -121,7 +121,7 @@ pages! {
     /// the account of a profile: each GPU as one bar of what it did and why it was idle; kernels, calls that wait for the
     /// GPU, where the host was while the GPU was idle, collectives, copies, operators, modules, efficiency
     Profile profile "Profile" "Prof" "0" "profile: what each GPU did, its kernels, waits and idle time"
-        footer: &[(Action::NextTable, "next table"), (Action::Enter, "row in full")],
+        footer: &[(Action::TakeProfile, "take one"), (Action::NextTable, "next table"), (Action::Enter, "row in full")],
         needs_samples: false;
     /// every key, and what colors and textures mean
     Help help "Help" "Help" "? h F1" "this help"
@@ -164,6 +164,7 @@ impl PageSpec {
             (Action::ZoomOut, "zoom"),
             (Action::Jobs, "jobs"),
             (Action::Export, "save"),
+            (Action::TakeProfile, "profile"),
         ];
         Self { about, name, short, keys, help, footer, needs: NOTHING, needs_samples: true, in_footer: true }
     }

@@ -13,6 +13,7 @@ use super::table::ShownTable;
 use crate::outputs::profile_sections;
 use crate::profiles::account::ProfileAccount;
 use crate::text::sanitise;
+use crate::tui::format;
 use crate::tui::theme::Theme;
 use crate::tui::widgets::card;
 use crate::tui::widgets::panel::{self, Panel, framed};
@@ -26,19 +27,26 @@ const TABLE_WIDTH: u16 = 95;
 const LEAST_TABLE_ROWS: u16 = 9;
 /// GPUs with a bar, for each so many rows of the page.
 const ROWS_FOR_GPU: usize = 4;
-/// How to get a profile.
+/// How to get a profile of a recorded run, and of a running one: after the key.
 const NO_PROFILE: &str = "No profile: open a trace of torch.profiler with `trainmon replay trace.json.gz`.";
+const NONE_YET: &str = "asks the job for a profile of half a second. The job must have been started with `trainmon run`, or \
+                        with KINETO_USE_DAEMON=1 in its environment; its steps are slower meanwhile, and it goes on.";
 
 /// Draws the page.
 pub fn draw(buf: &mut Buffer, area: Rect, page: &Profile, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
     let theme = scene.theme;
     let Some(account) = scene.verdict().and_then(|verdict| verdict.profile.as_deref()) else {
         let mut text = Text::new(area.width, theme);
-        text.wrapped("", 0, NO_PROFILE, theme.dim());
+        if scene.job.replay.is_some() {
+            text.wrapped("", 0, NO_PROFILE, theme.dim());
+        } else {
+            let key = key_of(Action::TakeProfile);
+            text.wrapped("", 0, &format!("No profile yet: {key} {NONE_YET}"), theme.dim());
+        }
         return write_lines(buf, area, &text.lines);
     };
     let mut rest = area;
-    write_pieces(buf, cut(&mut rest, 1), " · ", &head(account, theme));
+    write_pieces(buf, cut(&mut rest, 1), " · ", &head(account, scene));
     let bars = PartBars::new(account, usize::from(area.height) / ROWS_FOR_GPU, theme);
     bars.draw(buf, cut(&mut rest, bars.rows(area.width)));
     for note in &account.notes {
@@ -70,12 +78,17 @@ pub fn draw(buf: &mut Buffer, area: Rect, page: &Profile, scene: &Scene<'_>, top
 }
 
 /// What the profile is of: its file, window and steps, and what the profiler itself took.
-fn head(account: &ProfileAccount, theme: Theme) -> Vec<Piece> {
+fn head(account: &ProfileAccount, scene: &Scene<'_>) -> Vec<Piece> {
     let mut pieces = Vec::new();
+    let age_s = scene.verdict().and_then(|verdict| verdict.profile_age_s);
+    pieces.extend(age_s.map(|age_s| match age_s {
+        ..1.0 => ("taken just now".to_owned(), Style::new()),
+        age_s => (format!("taken {} ago", format::duration(age_s)), Style::new()),
+    }));
     let file = account.file.as_deref().map(|file| sanitise(file).into_owned());
     pieces.extend(file.map(|file| (file, Style::new())));
     let facts = profile_sections::window_facts(account);
-    pieces.extend(facts.into_iter().map(|fact| (sanitise(&fact).into_owned(), theme.dim())));
+    pieces.extend(facts.into_iter().map(|fact| (sanitise(&fact).into_owned(), scene.theme.dim())));
     pieces
 }
 

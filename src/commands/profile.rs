@@ -1,0 +1,150 @@
+//! `trainmon profile`: ask a running job for a profile, and judge it.
+
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context as _;
+
+use super::{probed, profiled};
+use crate::cli::ProfileArgs;
+use crate::config::Settings;
+use crate::diagnosis::verdict::Context;
+use crate::diagnosis::{self, Verdict};
+use crate::errors::{self, ExitCode, Failure};
+use crate::jobs::session::{Session, block_on};
+use crate::outputs::text;
+use crate::outputs::trace::out::TraceOut;
+use crate::pipeline::Tick;
+use crate::profiles::account::{ProfileAccount, ProfileSource};
+use crate::sources::kineto::{self, KinetoError, KinetoTarget, ProfileWindow, ProfileWish, WrittenTrace};
+use crate::text::format::step_time;
+
+/// How long the window is unless the command says so.
+const LENGTH: Duration = Duration::from_millis(500);
+
+/// Takes a profile of a running job, and prints what it shows.
+pub fn run(settings: &Settings, arguments: &ProfileArgs) -> anyhow::Result<ExitCode> {
+    let pid = super::pick::target(settings)?;
+    if arguments.probe {
+        return probed::run(settings, arguments, pid);
+    }
+    let targets = targets(settings, pid, arguments.all_ranks).map_err(failure)?;
+    // A place that cannot be written to is found out before the job is asked.
+    let names: Vec<PathBuf> = match &arguments.output {
+        Some(path) => (0..targets.len()).map(|nth| of_rank(path, nth, targets.len())).collect(),
+        None => Vec::new(),
+    };
+    let existing = settings.call.existing();
+    let outs: Vec<TraceOut> =
+        names.iter().map(|path| TraceOut::open(path, existing)).collect::<anyhow::Result<_>>()?;
+    let window = match (arguments.steps, arguments.length) {
+        (Some(steps), _) => ProfileWindow::Steps(steps),
+        (None, length) => ProfileWindow::For(length.unwrap_or(LENGTH)),
+    };
+    let wish = ProfileWish { window, stacks: arguments.with_stacks };
+    if std::io::stderr().is_terminal() {
+        errors::note(&format!("asking PID {pid} for a profile; Ctrl-C gives up, and the job goes on"));
+    }
+    let options = super::attach_options(settings, pid, None);
+    let proc_root = settings.proc_root.clone();
+    let take = move |wanted: &dyn Fn() -> bool| kineto::take(&proc_root, targets, wish, wanted);
+    let (traces, before) = block_on(super::beside(Session::attach(options)?, take))?;
+    let traces = traces.map_err(failure)?;
+    let verdict = judged(&traces, pid, before.as_deref())?;
+    for ((trace, out), name) in traces.iter().zip(outs).zip(&names) {
+        keep(trace, out).with_context(|| format!("trace {}", name.display()))?;
+        errors::note(&format!("trace of PID {} in {}", trace.pid, name.display()));
+    }
+    if arguments.json {
+        super::print_json(&verdict)?;
+    } else {
+        super::print(text::page(&verdict, super::diagnose::style(settings, arguments.full)))?;
+    }
+    if let Some(cost) = before.as_deref().and_then(|before| slowdown(before, &verdict)) {
+        errors::note(&cost);
+    }
+    Ok(ExitCode::DONE)
+}
+
+/// The processes to ask: the one, or all ranks of its run on this machine.
+fn targets(settings: &Settings, pid: u32, all_ranks: bool) -> Result<Vec<KinetoTarget>, KinetoError> {
+    let target = KinetoTarget::find(&settings.proc_root, pid)?;
+    Ok(if all_ranks { target.ranks(&settings.proc_root) } else { vec![target] })
+}
+
+/// A profile of a job that is not watched meanwhile. `wanted` says whether to go on.
+pub(super) fn alone(
+    settings: &Settings,
+    pid: u32,
+    wish: ProfileWish,
+    wanted: &dyn Fn() -> bool,
+) -> anyhow::Result<Verdict> {
+    let targets = targets(settings, pid, false).map_err(failure)?;
+    let traces = kineto::take(&settings.proc_root, targets, wish, wanted).map_err(failure)?;
+    judged(&traces, pid, None)
+}
+
+fn failure(error: KinetoError) -> anyhow::Error {
+    match error {
+        KinetoError::Ended(_) => Failure::no_process(error.to_string()).into(),
+        error => error.into(),
+    }
+}
+
+/// The verdict on the traces. The live one is told where it says something else.
+fn judged(traces: &[WrittenTrace], pid: u32, live: Option<&Tick>) -> anyhow::Result<Verdict> {
+    let paths: Vec<&Path> = traces.iter().map(|trace| trace.path.as_path()).collect();
+    let live = live.map(|tick| &*tick.verdict);
+    let context = Context {
+        pid,
+        command: live.map(|live| live.command.clone()).unwrap_or_default(),
+        started: live.map(|live| live.started.clone()).unwrap_or_default(),
+    };
+    let account = ProfileAccount { source: ProfileSource::Kineto, ..profiled::account(&paths, &|| true)? };
+    let verdict = diagnosis::profiled::verdict(account, &context);
+    Ok(match live {
+        Some(live) => diagnosis::profiled::beside(verdict, live),
+        None => verdict,
+    })
+}
+
+/// What the window cost, in one line, if the steps before it are known.
+fn slowdown(before: &Tick, profiled: &Verdict) -> Option<String> {
+    let before = before.verdict.steps.p50_ms.filter(|ms| *ms > 0.0)?;
+    let within = profiled.steps.p50_ms?;
+    let change = 100.0 * (within / before - 1.0);
+    let told = if change.abs() < 1.0 { "as before".to_owned() } else { format!("{change:+.0}%") };
+    Some(format!("a step took {} while it was profiled ({told}); before, {}", step_time(within), step_time(before)))
+}
+
+/// Copies a trace to where the user wants it, whole or not at all.
+fn keep(trace: &WrittenTrace, mut out: TraceOut) -> anyhow::Result<()> {
+    let mut file = std::fs::File::open(&trace.path)?;
+    std::io::copy(&mut file, &mut out)?;
+    out.flush()?;
+    out.finish()?.finish()?;
+    Ok(())
+}
+
+/// The name for a rank's trace: `run.json.gz` of several is `run-rank0.json.gz`.
+fn of_rank(path: &Path, nth: usize, all: usize) -> PathBuf {
+    if all == 1 {
+        return path.to_owned();
+    }
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let (stem, endings) = name.split_once('.').unwrap_or((&name, "json"));
+    path.with_file_name(format!("{stem}-rank{nth}.{endings}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_rank_has_a_file_of_its_own() {
+        assert_eq!(of_rank(Path::new("a/run.json.gz"), 0, 1), Path::new("a/run.json.gz"));
+        assert_eq!(of_rank(Path::new("a/run.json.gz"), 3, 4), Path::new("a/run-rank3.json.gz"));
+        assert_eq!(of_rank(Path::new("run"), 0, 2), Path::new("run-rank0.json"));
+    }
+}

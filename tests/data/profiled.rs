@@ -1,0 +1,138 @@
+//! A run with a profile that was taken while it was recorded: what it says before, from then on, and without names.
+
+use std::sync::Arc;
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use trainmon::history::archive::Limits;
+use trainmon::history::run::WholeRun;
+use trainmon::jobs::{JobEvent, JobKey, Target};
+use trainmon::outputs::recording::Recorder;
+use trainmon::outputs::{anonymise, text};
+use trainmon::pipeline::{Pipeline, Tick};
+use trainmon::profiles::account::{ProfileAccount, ProfileSource};
+use trainmon::sample::Sample;
+use trainmon::sample::recording::Header;
+use trainmon::sources::recording::Recording;
+use trainmon::tui::{App, AppOptions, Job, Message, Theme};
+
+use super::recordings::{recordings, samples};
+
+/// The account of a trace in which the GPU waits for `aten::item`, as the watched job gave it.
+fn account() -> ProfileAccount {
+    let trace = format!("{}/tests/fixtures/profiles/waits-item.json", env!("CARGO_MANIFEST_DIR"));
+    let account = trainmon::profiles::read(std::fs::File::open(trace).unwrap()).unwrap();
+    ProfileAccount { source: ProfileSource::Kineto, ..account }
+}
+
+/// A recorded run in whose middle a profile was taken, and the place of that.
+fn run(account: ProfileAccount) -> (Header, Vec<Sample>, usize) {
+    let (_, path) = recordings().into_iter().find(|(name, _)| name == "too-few-workers").unwrap();
+    let (header, mut samples) = samples(&path);
+    let middle = samples.len() / 2;
+    samples[middle].account = Some(Arc::new(account));
+    (header, samples, middle)
+}
+
+fn ticks(header: &Header, samples: &[Sample]) -> Vec<Arc<Tick>> {
+    let mut pipeline = Pipeline::of_recording(header, None);
+    samples.iter().map(|sample| pipeline.push(Arc::new(sample.clone()))).collect()
+}
+
+/// The run once more, written and read.
+fn recorded(header: &Header, samples: &[Sample]) -> (Vec<Sample>, usize) {
+    let mut bytes = Vec::new();
+    let mut recorder = Recorder::new(&mut bytes, header).unwrap();
+    samples.iter().for_each(|sample| recorder.write(sample).unwrap());
+    recorder.flush().unwrap();
+    let length = bytes.len();
+    (Recording::new(&*bytes).unwrap().map(Result::unwrap).collect(), length)
+}
+
+#[test]
+fn a_profile_is_in_the_verdicts_from_its_moment_on_and_changes_none_before() {
+    let (header, samples, middle) = run(account());
+    let without: Vec<_> = samples.iter().map(|sample| Sample { account: None, ..sample.clone() }).collect();
+    let (read, length) = recorded(&header, &samples);
+    assert!(length < recorded(&header, &without).1 + (16 << 10), "an account of some KiB, once");
+    let (live, replayed, plain) = (ticks(&header, &samples), ticks(&header, &read), ticks(&header, &without));
+    let mut profile = account();
+    profile.drawn = None;
+    for (place, ((live, replayed), plain)) in live.iter().zip(&replayed).zip(&plain).enumerate() {
+        assert_eq!((live.verdict.class, live.verdict.cause), (replayed.verdict.class, replayed.verdict.cause));
+        if place < middle {
+            assert_eq!(replayed.verdict, plain.verdict);
+            continue;
+        }
+        let age_s = (live.frame.monotonic_ns - samples[middle].monotonic_ns) as f64 / 1e9;
+        assert_eq!(
+            (replayed.verdict.profile.as_deref(), replayed.verdict.profile_age_s),
+            (Some(&profile), Some(age_s))
+        );
+        // What is measured goes on.
+        assert_eq!((replayed.verdict.shares, &replayed.verdict.steps), (plain.verdict.shares, &plain.verdict.steps));
+        assert_eq!(replayed.frame.monotonic_ns, plain.frame.monotonic_ns);
+    }
+    // Both are told while they disagree: the workers are late, and the GPU waits for a value.
+    let told = &replayed[middle].verdict;
+    assert_eq!(told.heading(), "CPU · too many GPU syncs");
+    let found = told.other_findings.iter().find(|finding| finding.text.starts_with("From outside: DATA LOADER"));
+    assert!(found.is_some(), "{:?}", told.other_findings);
+}
+
+#[test]
+fn a_replay_has_the_page_from_the_moment_of_the_profile_on() {
+    let (header, samples, middle) = run(account());
+    let (samples, _) = recorded(&header, &samples);
+    let target = Target { pid: header.pid, command: header.command.clone() };
+    let job = Job::new(JobKey::default(), target, 1.0, Limits::default()).recording();
+    let mut app = App::new(job, AppOptions { theme: Theme::plain(false), ..AppOptions::default() }, (120, 40));
+    for tick in ticks(&header, &samples) {
+        app.update(Message::Job(JobKey::default(), JobEvent::Tick(tick)));
+    }
+    app.update(Message::Job(JobKey::default(), JobEvent::Loaded(None)));
+    let press = |app: &mut App, c| app.update(Message::Key(KeyEvent::new(KeyCode::Char(c), KeyModifiers::NONE)));
+    let screen = |app: &App| {
+        let mut buf = Buffer::empty(Rect::new(0, 0, 120, 40));
+        trainmon::tui::draw(&mut buf, app);
+        buf.content
+            .chunks(120)
+            .map(|row| row.iter().map(|cell| cell.symbol()).collect::<String>() + "\n")
+            .collect::<String>()
+    };
+    press(&mut app, '0');
+    press(&mut app, '{');
+    assert!(screen(&app).contains("No profile"), "{}", screen(&app));
+    for place in 0..samples.len() {
+        let shown = screen(&app);
+        assert_eq!(shown.contains("Calls that wait for the GPU"), place >= middle, "sample {place}\n{shown}");
+        assert!(place != middle || shown.contains("taken just now · window 40 ms"), "{shown}");
+        app.update(Message::Key(KeyEvent::new(KeyCode::Right, KeyModifiers::NONE)));
+    }
+    press(&mut app, '}');
+    assert!(screen(&app).contains("Calls that wait for the GPU"));
+}
+
+#[test]
+fn the_run_that_is_reported_has_its_profile() {
+    let (header, samples, _) = run(account());
+    let mut run = WholeRun::default();
+    ticks(&header, &samples).iter().for_each(|tick| run.push(tick));
+    let (verdict, _) = run.verdict().unwrap();
+    let page = text::page(verdict, text::Style::default());
+    assert!(page.contains("Calls that wait for the GPU") && page.contains("aten::item"), "{page}");
+}
+
+#[test]
+fn an_anonymous_recording_names_no_directory_of_the_profile() {
+    let mut account = account();
+    account.syncs[0].at = Some("/home/anna/secret/train.py:41".into());
+    account.kernels[0].raw = "built in /scratch/anna/kernels.cu".into();
+    let (header, samples, middle) = run(account);
+    let samples: Vec<_> = samples.iter().map(anonymise::sample).collect();
+    let kept = serde_json::to_string(&samples[middle]).unwrap();
+    assert!(!kept.contains("anna") && kept.contains("train.py:41"), "{kept}");
+    let verdict = Arc::clone(&ticks(&header, &samples)[middle].verdict);
+    assert_eq!(verdict.profile.as_ref().unwrap().syncs[0].at.as_deref(), Some("train.py:41"));
+}

@@ -1,0 +1,143 @@
+"""Takes a profile of running programs, and compares it with what each program logs of the same time.
+
+    cargo build --release --bins --examples
+    python tests/dev.py asked                          twenty programs: about six minutes
+    python tests/dev.py asked --only pinned,balanced --window 1s
+    python tests/dev.py asked --within 2               exit with 1 if more than --misses figures are further off
+
+Each program is started as `trainmon run` would start it, and asked with `trainmon profile`. Compared are the share of the loop's time
+that waits for data, in percent, and the mean length of a step. The time is that of the profile's window: from the first wait for a
+batch to the last one, or that of the whole trace.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import subprocess
+import time
+
+from harness import options
+from harness.monitor import Monitor, MonitorFailed
+from harness.numbers import mean
+from harness.text import markdown, show
+from workloads.labels import Label, by_name
+from workloads.launch import Launched, WorkloadFailed
+from workloads.limits import Unavailable
+
+NAME = "dev.py asked"
+#: Programs of many kinds whose loop runs in the main thread of one process with torch.
+PROGRAMS = (
+    "too-few-workers", "pinned", "decode", "transform", "in-process-loading", "collate", "hand-over", "slow-samples", "small-files",
+    "network-storage", "stalls-2", "main-thread", "launch-bound", "cpu-training", "host-device-sync", "balanced", "iterable-text",
+    "lightning-too-few-workers", "hf-trainer-too-few-workers", "accelerate-metrics",
+)  # fmt: skip
+#: What lets a program be asked, as `trainmon run` sets it.
+ENVIRONMENT = {"KINETO_USE_DAEMON": "1", "KINETO_LOG_LEVEL": "99"}
+#: Seconds for steps to settle before it is asked, and that a profile may take beyond its window.
+SETTLE_S, PATIENCE_S = 2.0, 60.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Asked:
+    """One program: percent of the time that waits for data, and milliseconds of a step, as it logs them and by its profile."""
+
+    program: str
+    seconds: float
+    true_wait: float | None
+    wait: float | None
+    true_ms: float | None
+    ms: float | None
+    verdict: str
+
+    def off(self) -> float | None:
+        """Points between the waits."""
+        return None if self.true_wait is None or self.wait is None else abs(self.true_wait - self.wait)
+
+    def steps_off(self) -> float | None:
+        """Percent between the lengths of steps."""
+        return None if not self.true_ms or self.ms is None else 100.0 * abs(self.ms / self.true_ms - 1.0)
+
+
+def span(path: str, wall_ahead_s: float) -> tuple[float, float]:
+    """The window of a trace, seconds of CLOCK_MONOTONIC."""
+    with open(path, encoding="utf-8") as file:
+        trace = json.load(file)
+    base_s = trace.get("baseTimeNanoseconds", 0) / 1e9 - wall_ahead_s
+    events = [event for event in trace["traceEvents"] if event.get("ph") == "X" and event.get("cat") in ("cpu_op", "user_annotation")]
+    batches = sorted(event["ts"] for event in events if event["name"].startswith("enumerate(DataLoader)"))
+    if len(batches) >= 2:
+        return base_s + batches[0] / 1e6, base_s + batches[-1] / 1e6
+    spans = [(event["ts"], event["ts"] + event["dur"]) for event in events]
+    return base_s + min(begin for begin, _end in spans) / 1e6, base_s + max(end for _begin, end in spans) / 1e6
+
+
+class Askable(Launched):
+    """A workload that can be asked for a profile."""
+
+    def job_environment(self) -> dict[str, str]:
+        return {**super().job_environment(), **ENVIRONMENT}
+
+
+def ask(label: Label, monitor: Monitor, window: str, data: str | None) -> Asked:
+    """Runs one program. Raises MonitorFailed, WorkloadFailed, or limits.Unavailable."""
+    with Askable(label, 180.0, data) as job:
+        job.wait_until_watchable()
+        time.sleep(SETTLE_S)
+        trace = os.path.join(job.folder, "trace.json")
+        ahead_s = time.time() - time.monotonic()
+        about = ("profile", "--pid", str(job.pid), "--for", window, "-o", trace, "--json")
+        verdict = json.loads(monitor.run(job.device, *about, timeout=PATIENCE_S))
+        begin, end = span(trace, ahead_s)
+        truth = job.whole_truth_until(time.monotonic())
+        profile, rate, waits = verdict["profile"], truth.steps_per_s(begin, end), truth.wait_share(begin, end)
+        named = "/".join(word for word in (verdict["class"], verdict["cause"]) if word)
+        return Asked(
+            label.name,
+            end - begin,
+            None if waits is None else 100.0 * waits,
+            100.0 * profile["loop"]["input_wait"] if profile["loop"] else None,
+            1000.0 / rate if rate else None,
+            profile["step_ms"],
+            f"{named} {verdict['confidence']:.2f}",
+        )
+
+
+HEAD = ("program", "seconds", "its own log: data %", "profile", "its own log: ms a step", "profile", "verdict")
+
+
+def cells(one: Asked) -> tuple[str, ...]:
+    figures = (one.seconds, one.true_wait, one.wait, one.true_ms, one.ms)
+    return (f"`{one.program}`", *(show(figure, ".1f") for figure in figures), one.verdict)
+
+
+def main(words: list[str] | None = None) -> int:
+    parser = options.parser(__doc__, NAME)
+    options.add_monitor(parser)
+    parser.add_argument("--only", help="names of workloads, separated by commas")
+    parser.add_argument("--window", default="2s", help="how long to record (default: %(default)s)")
+    parser.add_argument("--within", type=float, metavar="POINTS", help="exit with 1 if shares are further off than this")
+    parser.add_argument("--misses", type=int, default=0, help="for --within: how many may be (default: %(default)s)")
+    args = parser.parse_args(words)
+    try:
+        monitor = Monitor.given(args)
+    except RuntimeError as error:
+        return options.failed(NAME, error)
+    found: list[Asked] = []
+    for name in args.only.split(",") if args.only else PROGRAMS:
+        try:
+            found.append(ask(by_name(name), monitor, args.window, args.data))
+        except (Unavailable, MonitorFailed, WorkloadFailed, subprocess.SubprocessError) as error:
+            print(f"{name}: {error}", flush=True)
+            continue
+        print(" | ".join(cells(found[-1])), flush=True)
+    off = [points for one in found if (points := one.off()) is not None]
+    steps = [part for one in found if (part := one.steps_off()) is not None]
+    print("\n" + "\n".join(markdown(HEAD, map(cells, found))))
+    print(f"\nWaits: off by {show(mean(off), '.1f')} points in the mean, {show(max(off, default=None), '.1f')} at most;"
+          f" steps: by {show(mean(steps), '.1f')}% in the mean, {show(max(steps, default=None), '.1f')}% at most.")  # fmt: skip
+    misses = sum(points > args.within for points in off) if args.within is not None else 0
+    if misses > args.misses:
+        return options.failed(NAME, f"{misses} shares are off by more than {args.within:g} points")
+    return 0 if found else 1
