@@ -138,10 +138,8 @@ def main(arguments: list[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as folder:
         job = Job(build(Path(folder)))
         try:
-            if args.what == "cost":
-                good = cost(args.trainmon, job, args.rate, args.seconds, args.pairs)
-            else:
-                good = kill(args.trainmon, job, args.times)
+            measures_cost = args.what == "cost"
+            good = cost(args.trainmon, job, args.rate, args.seconds, args.pairs) if measures_cost else kill(args.trainmon, job, args.times)
         finally:
             job.process.kill()
     return 0 if good else 1
