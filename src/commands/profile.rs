@@ -94,19 +94,23 @@ fn failure(error: KinetoError) -> anyhow::Error {
 
 /// The verdict on the traces. The live one is told where it says something else.
 fn judged(traces: &[WrittenTrace], pid: u32, live: Option<&Tick>) -> anyhow::Result<Verdict> {
-    let paths: Vec<&Path> = traces.iter().map(|trace| trace.path.as_path()).collect();
     let live = live.map(|tick| &*tick.verdict);
     let context = Context {
         pid,
         command: live.map(|live| live.command.clone()).unwrap_or_default(),
         started: live.map(|live| live.started.clone()).unwrap_or_default(),
     };
-    let account = ProfileAccount { source: ProfileSource::Kineto, ..profiled::account(&paths, &|| true)? };
-    let verdict = diagnosis::profiled::verdict(account, &context);
+    let verdict = diagnosis::profiled::verdict(account(traces, &|| true)?, &context);
     Ok(match live {
         Some(live) => diagnosis::profiled::beside(verdict, live),
         None => verdict,
     })
+}
+
+/// The account of what the processes wrote. The file's name says nothing: it is gone a moment later.
+pub(super) fn account(traces: &[WrittenTrace], wanted: &dyn Fn() -> bool) -> anyhow::Result<ProfileAccount> {
+    let paths: Vec<&Path> = traces.iter().map(|trace| trace.path.as_path()).collect();
+    Ok(ProfileAccount { source: ProfileSource::Kineto, file: None, ..profiled::account(&paths, wanted)? })
 }
 
 /// What the window cost, in one line, if the steps before it are known.

@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot::{self, Receiver};
 
-use super::profiled;
+use super::profile;
 use crate::collector::why_no_thread;
 use crate::errors;
 use crate::jobs::JobKey;
 use crate::profiles::ProfileError;
-use crate::profiles::account::{ProfileAccount, ProfileSource};
+use crate::profiles::account::ProfileAccount;
 use crate::sources::kineto::{self, KinetoTarget, ProfileWindow, ProfileWish};
 
 /// How long the job is profiled.
@@ -115,8 +115,6 @@ fn take(proc_root: &Path, processes: &[u32], wanted: &dyn Fn() -> bool) -> anyho
     let targets = processes.iter().map(|pid| KinetoTarget::find(proc_root, *pid)).collect::<Result<_, _>>()?;
     let wish = ProfileWish { window: ProfileWindow::For(WINDOW), stacks: false };
     let traces = kineto::take(proc_root, targets, wish, wanted)?;
-    let paths: Vec<&Path> = traces.iter().map(|trace| trace.path.as_path()).collect();
-    // The file's name says nothing: it is gone a moment later.
-    let account = ProfileAccount { source: ProfileSource::Kineto, file: None, ..profiled::account(&paths, wanted)? };
+    let account = profile::account(&traces, wanted)?;
     Ok(Arc::new(account))
 }

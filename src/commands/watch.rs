@@ -153,7 +153,10 @@ impl ProfilesOnEvents {
             let recent = self.taken.get(&event.pid).is_some_and(|at| at.elapsed() < BETWEEN_PROFILES);
             self.on.contains(&event.kind) && event.state != Some(EventState::Ends) && !recent
         };
-        let Some(event) = events.iter().find(asks).filter(|_| self.running.is_none()) else { return };
+        if self.running.is_some() {
+            return;
+        }
+        let Some(event) = events.iter().find(asks) else { return };
         let (settings, pid, wanted) = (settings.clone(), event.pid, Arc::new(AtomicBool::new(true)));
         let asking = Arc::clone(&wanted);
         let wish = ProfileWish { window: ProfileWindow::For(PROFILED_FOR), stacks: false };

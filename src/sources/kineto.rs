@@ -223,7 +223,8 @@ fn answer(socket: &KinetoSocket, question: &Question, asked: &mut [Asked], (name
         (Some(KinetoMessage::Context), _) => message::registered(),
         (Some(KinetoMessage::Request { free: true }), Some(one)) if one.wants() => {
             let lead = if all > 1 { LEAD_OF_SEVERAL } else { LEAD * (1 + one.given) };
-            let start = together.filter(|_| one.start.is_none()).unwrap_or_else(|| SystemTime::now() + lead);
+            let joined = if one.start.is_none() { together } else { None };
+            let start = joined.unwrap_or_else(|| SystemTime::now() + lead);
             (one.start, one.given) = (Some(start), one.given + 1);
             let trace = one.target.traces.join(format!("{name}.json"));
             message::configured(&configuration(&trace, start, wish))
