@@ -52,6 +52,7 @@ impl EvidenceLines<'_> {
             unit: signal.unit(),
             threshold: threshold.map(|threshold| threshold.value),
             text: text.into(),
+            from: None,
         }));
     }
 

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use super::jsonrpc::{INVALID_PARAMS, RpcError, echo};
 use super::protocol::{Era, Feature};
 use crate::config::{DIAGNOSE_DURATION, PID_MAX};
+use crate::profiles::asked::ProfileWindow;
 
 /// `diagnose` watches no longer, seconds.
 const WATCH_MAX_S: u32 = 600;
@@ -205,15 +206,6 @@ pub enum Watched {
     Recording(PathBuf),
 }
 
-/// What `profile` records.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WindowToRecord {
-    /// So long.
-    For(Duration),
-    /// So many steps.
-    Steps(u32),
-}
-
 /// A call with its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ToolCall {
@@ -222,7 +214,7 @@ pub enum ToolCall {
     /// `diagnose`.
     Diagnose(Watched),
     /// `profile` of a process, which the user has allowed.
-    Profile(u32, WindowToRecord),
+    Profile(u32, ProfileWindow),
     /// `explain`, a cause or all.
     Explain(Option<String>),
     /// `doctor`, also for this process.
@@ -280,11 +272,12 @@ impl ToolCall {
                     let why = "the job is slower while it records: ask the user, and then give `allowed` as `yes`";
                     return Err(why.to_owned());
                 }
-                let length = Duration::from_millis(number("length_ms").unwrap_or(500).into());
-                Self::Profile(
-                    number("pid").unwrap_or_default(),
-                    number("steps").map_or(WindowToRecord::For(length), WindowToRecord::Steps),
-                )
+                let window = match (number("steps"), number("length_ms")) {
+                    (Some(steps), _) => ProfileWindow::Steps(steps),
+                    (None, Some(ms)) => ProfileWindow::For(Duration::from_millis(ms.into())),
+                    (None, None) => ProfileWindow::default(),
+                };
+                Self::Profile(number("pid").unwrap_or_default(), window)
             }
             "explain" => Self::Explain(text("cause")),
             "doctor" => Self::Doctor(number("pid")),
@@ -329,11 +322,11 @@ mod tests {
     #[test]
     fn arguments_are_checked() {
         assert_eq!(call("list", json!({})), Ok(ToolCall::List));
-        let recorded = WindowToRecord::For(Duration::from_millis(500));
+        let recorded = ProfileWindow::For(Duration::from_millis(500));
         let allowed = json!({ "pid": 7, "allowed": "yes" });
         assert_eq!(call("profile", allowed), Ok(ToolCall::Profile(7, recorded)));
         let steps = json!({ "pid": 7, "allowed": "yes", "steps": 3 });
-        assert_eq!(call("profile", steps), Ok(ToolCall::Profile(7, WindowToRecord::Steps(3))));
+        assert_eq!(call("profile", steps), Ok(ToolCall::Profile(7, ProfileWindow::Steps(3))));
         let process = |pid, seconds| Ok(ToolCall::Diagnose(Watched::Process(pid, Duration::from_secs(seconds))));
         assert_eq!(call("diagnose", json!({ "pid": 7 })), process(7, 20));
         assert_eq!(call("diagnose", json!({ "pid": 7, "duration_s": 600 })), process(7, 600));

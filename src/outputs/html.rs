@@ -18,6 +18,7 @@ use crate::diagnosis::verdict::Class;
 use crate::rates::time_split::LoopActivity;
 use crate::text::format::{UNMEASURED, whole_percent as percent};
 use crate::text::{fit, sanitise};
+use crate::zone;
 
 const STYLE: &str = include_str!("../../assets/report/report.css");
 const SCRIPT: &str = include_str!("../../assets/report/report.js");
@@ -67,7 +68,7 @@ pub fn profile(verdict: &Verdict, title: Option<&str>) -> String {
     head(&mut out, ("report", title.unwrap_or(&headline(verdict))), verdict.class.word(), &lines);
     answer(&mut out, None, verdict);
     drawn_step(&mut out, verdict);
-    sections(verdict).iter().for_each(|section| self::section(&mut out, section));
+    sections(verdict, &zone::local(), None).iter().for_each(|section| self::section(&mut out, section));
     end(&mut out, Some(verdict));
     out.push_str("</body>\n</html>\n");
     out

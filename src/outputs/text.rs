@@ -16,6 +16,7 @@ use crate::profiles::drawn::SliceKind;
 use crate::rates::time_split::LoopActivity;
 use crate::text::format::whole_percent as percent;
 use crate::text::{fit, sanitise, short_command, wrap_hanging};
+use crate::zone;
 
 /// Widest line where nothing says how wide the terminal is.
 pub const WIDTH: usize = 80;
@@ -57,7 +58,7 @@ pub fn page(verdict: &Verdict, style: Style) -> String {
     let width = style.width.clamp(NARROWEST, WIDEST);
     let mut page = TextPage { lines: Vec::new(), style: Style { width, ..style } };
     page.head(verdict);
-    for section in sections(verdict).iter().filter(|section| style.full || !section.detail) {
+    for section in sections(verdict, &zone::local(), None).iter().filter(|section| style.full || !section.detail) {
         page.section(section);
     }
     page.end(verdict);

@@ -17,6 +17,7 @@ use socket::{KinetoSocket, Question};
 pub use target::{KinetoTarget, USE_DAEMON};
 
 use super::process::stat_of;
+use crate::profiles::asked::{ProfileAsker, ProfileStage, ProfileWindow};
 
 /// How long a process may take to ask. Without a daemon it tries again for ten seconds, at last after five (`sync_send`), and then
 /// waits for the interval of its configuration, five seconds unless that says otherwise.
@@ -97,17 +98,8 @@ pub enum KinetoError {
     },
 }
 
-/// What is recorded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ProfileWindow {
-    /// So long.
-    For(Duration),
-    /// So many steps of the optimizer.
-    Steps(u32),
-}
-
 /// A wish for a profile.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct ProfileWish {
     /// What is recorded.
     pub window: ProfileWindow,
@@ -150,6 +142,29 @@ impl Asked {
         path.symlink_metadata().is_ok_and(|found| found.is_file()).then_some(path)
     }
 
+    /// How far it is, in a window of this length.
+    fn stage(&self, window: ProfileWindow) -> ProfileStage {
+        let Some(begun) = self.start.and_then(|start| start.elapsed().ok()) else {
+            return ProfileStage::Asking(ASKS_WITHIN);
+        };
+        let since = match window {
+            ProfileWindow::For(length) => begun.checked_sub(length),
+            ProfileWindow::Steps(_) => self.writes_since(),
+        };
+        since.map_or(ProfileStage::Recording(window), |since| ProfileStage::Writing(since.as_secs()))
+    }
+
+    /// Where its trace is written to.
+    fn unfinished(&self) -> PathBuf {
+        self.target.seen_from_here(&self.trace).with_extension("json.tmp")
+    }
+
+    /// For how long it has been writing its trace.
+    fn writes_since(&self) -> Option<Duration> {
+        let written = self.unfinished().symlink_metadata().ok()?;
+        written.created().ok()?.elapsed().ok()
+    }
+
     /// Whether a process that asks is to get a configuration: the first one, or one more where it has missed the moment of the last.
     fn wants(&self) -> bool {
         let missed = |start: SystemTime| {
@@ -161,7 +176,7 @@ impl Asked {
     }
 }
 
-/// Asks the processes for a profile of the same window, and waits for their traces. `wanted` says whether to go on.
+/// Asks the processes for a profile of the same window, and waits for their traces. The asker hears how far the slowest is.
 ///
 /// # Errors
 /// Why no profile was taken. The job goes on in each case.
@@ -169,7 +184,7 @@ pub fn take(
     proc_root: &Path,
     targets: Vec<KinetoTarget>,
     wish: ProfileWish,
-    wanted: &dyn Fn() -> bool,
+    asker: &dyn ProfileAsker,
 ) -> Result<Vec<WrittenTrace>, KinetoError> {
     let name = format!("trainmon-{:016x}", fastrand::u64(..));
     let named = |target: KinetoTarget| {
@@ -188,10 +203,11 @@ pub fn take(
     // Until each trace is there: a process that missed its moment asks again.
     while let Some(waiting) = asked.iter().find(|one| one.written().is_none()) {
         let (pid, folder) = (waiting.target.pid, || waiting.target.traces.display().to_string());
-        if !wanted() {
+        check_state(proc_root, pid)?;
+        if !asker.wanted() {
             return Err(KinetoError::GivenUp(folder()));
         }
-        check_state(proc_root, pid)?;
+        asker.reached(waiting.stage(wish.window));
         match waiting.start {
             None if begun.elapsed() > ASKS_WITHIN => {
                 return Err(KinetoError::NeverAsked { pid, waited: begun.elapsed().as_secs_f64() });
@@ -199,8 +215,7 @@ pub fn take(
             Some(start) => {
                 let waited = start.elapsed().unwrap_or_default();
                 if waited > length + WRITES_WITHIN {
-                    let path = waiting.target.seen_from_here(&waiting.trace);
-                    let _ = std::fs::remove_file(path.with_extension("json.tmp"));
+                    let _ = std::fs::remove_file(waiting.unfinished());
                     return Err(KinetoError::NoTrace { pid, folder: folder(), waited: waited.as_secs_f64() });
                 }
             }

@@ -8,6 +8,7 @@
 //! --trace FILE      the trace to write; `{rank}` in its name stands for RANK
 //! --asks NUMBER     how often it asks, times a second (10; libkineto asks once a second at most)
 //! --never-asks      it has no torch: it asks for nothing
+//! --writes SECONDS  how long it takes to write the trace (0)
 //! --garbage         it writes something that is no trace
 //! --no-trace        it takes the configuration and writes nothing, as on a full disk
 //! --ends            it ends as soon as it has a configuration
@@ -39,6 +40,7 @@ struct Wishes {
     asks: bool,
     garbage: bool,
     writes: bool,
+    writes_for: Duration,
     ends: bool,
 }
 
@@ -46,14 +48,17 @@ impl Wishes {
     fn of_arguments() -> Self {
         let asks = std::env::var_os("KINETO_USE_DAEMON").is_some();
         let every = Duration::from_millis(100);
-        let mut wishes = Self { trace: None, every, asks, garbage: false, writes: true, ends: false };
+        let writes_for = Duration::ZERO;
+        let mut wishes = Self { trace: None, every, asks, garbage: false, writes: true, writes_for, ends: false };
+        let seconds = |value: Option<String>| value.unwrap().parse::<f64>().unwrap();
         let mut arguments = std::env::args().skip(1);
         while let Some(argument) = arguments.next() {
             match argument.as_str() {
                 "--trace" => wishes.trace = arguments.next(),
                 "--asks" => {
-                    wishes.every = Duration::from_secs_f64(1.0 / arguments.next().unwrap().parse::<f64>().unwrap());
+                    wishes.every = Duration::from_secs_f64(1.0 / seconds(arguments.next()));
                 }
+                "--writes" => wishes.writes_for = Duration::from_secs_f64(seconds(arguments.next())),
                 "--never-asks" => wishes.asks = false,
                 "--garbage" => wishes.garbage = true,
                 "--no-trace" => wishes.writes = false,
@@ -102,7 +107,7 @@ fn main() -> ExitCode {
             && let Some((_, path)) = due.take()
             && wishes.writes
         {
-            write(&path, &wishes.content());
+            write(&path, &wishes.content(), wishes.writes_for);
         }
         sleep(wishes.every);
     }
@@ -197,9 +202,10 @@ fn due_of(configuration: &str) -> (Instant, PathBuf) {
     (Instant::now() + start + length, format!("{stem}_{}.json", std::process::id()).into())
 }
 
-fn write(path: &Path, content: &[u8]) {
+fn write(path: &Path, content: &[u8], takes: Duration) {
     let partial = path.with_extension("json.tmp");
     std::fs::write(&partial, content).unwrap();
+    sleep(takes);
     std::fs::rename(&partial, path).unwrap();
     println!("wrote {}", path.display());
 }

@@ -143,7 +143,7 @@ pub fn footer(buf: &mut Buffer, area: Rect, app: &App, drawn: &mut Drawn) {
     let end = help_and_quit(buf, area, app, drawn);
     if let Some(line) = app.profile_line() {
         let room = Rect { width: end.saturating_sub(area.x + 1), ..area };
-        write_fit(buf, room, line, theme.strong());
+        write_fit(buf, room, &line, theme.strong());
         return;
     }
     let x = tabs(buf, Rect { width: end.saturating_sub(area.x), ..area }, app, drawn);

@@ -44,6 +44,7 @@ impl App {
                 self.output = Some(tail);
                 vec![Effect::Redraw]
             }
+            Message::ProfileStage(key, stage) => self.profile_goes_on(key, stage),
             Message::Profile(key, taken) => self.profile_taken(key, taken),
             // Has a screen of its own.
             Message::Fleet(_) => Vec::new(),

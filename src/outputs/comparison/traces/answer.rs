@@ -129,6 +129,7 @@ impl TraceComparison<'_> {
             StepPart::Operator if is_gpu => "for operators on the host",
             StepPart::Python if is_gpu => "for Python",
             works => {
+                let not_shown = format!("what the {} does not show", self.before.account.noun());
                 let (what, takes) = match works {
                     StepPart::Compute => ("kernels", "take"),
                     StepPart::Copies => ("copies without a kernel beside them", "take"),
@@ -136,7 +137,7 @@ impl TraceComparison<'_> {
                     StepPart::Operator => ("operators", "take"),
                     StepPart::Python => ("Python", "takes"),
                     StepPart::Saving => ("saving", "takes"),
-                    _ => ("what the trace does not show", "takes"),
+                    _ => (not_shown.as_str(), "takes"),
                 };
                 return format!("{what} {takes} {} time", if part.change_ms < 0.0 { "less" } else { "more" });
             }

@@ -29,16 +29,19 @@ pub(super) fn listed(sides: [&ComparedTrace<'_>; 2], per: Per) -> Vec<String> {
         [before, after] if before == after => None,
         [before, _] => sides.into_iter().nth(usize::from(!before)).map(|side| &side.name),
     };
+    let are_files = accounts.iter().all(|account| account.is_of_file());
+    let by = |option: &str| if are_files { format!(" ({option})") } else { String::new() };
     let slows = |name, what: &str| format!("{what} in {name} alone, which slows the loop there.");
     all.extend(
         in_one(|account| !account.devices.is_empty()).map(|name| format!("Work on a GPU is in {name} alone.")),
     );
     all.extend(
         in_one(|account| account.with_stack)
-            .map(|name| slows(name, "Python functions were recorded (with_stack=True)")),
+            .map(|name| slows(name, &format!("Python functions were recorded{}", by("with_stack=True")))),
     );
     all.extend(
-        in_one(|account| account.with_shapes).map(|name| slows(name, "Shapes were recorded (record_shapes=True)")),
+        in_one(|account| account.with_shapes)
+            .map(|name| slows(name, &format!("Shapes were recorded{}", by("record_shapes=True")))),
     );
     if per == Per::Window {
         all.extend(other_windows(accounts));
