@@ -184,7 +184,9 @@ impl Rates {
             }
             None => self.trainers.clear(),
         }
-        if let Some(profile) = sample.profile.as_deref().filter(|_| before.is_some()) {
+        if before.is_some()
+            && let Some(profile) = sample.profile.as_deref()
+        {
             fold_profile(&mut frame, profile, &gpu.rates, sample);
         }
         frame.host = host::fold(before, sample, frame.job.cpu_pct);

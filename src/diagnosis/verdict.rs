@@ -14,7 +14,7 @@ pub use super::chain::ChainNode;
 pub use super::class::{Class, Phase};
 pub use super::culprits::{Culprit, CulpritKind, ShareOf};
 pub use super::parts::{Advice, GpuIdle, Hottest, Stages, WorkerVerdict};
-pub use super::signals::Evidence;
+pub use super::signals::{Evidence, EvidenceFrom};
 pub use super::subject::{Missing, Subject};
 use crate::profiles::account::ProfileAccount;
 use crate::rates::time_split::TimeSplit;

@@ -114,7 +114,9 @@ impl Totals {
     fn gpus(&mut self, Interval { time, gpus, point, power_w, .. }: &Interval) {
         let gpu_s = time.seconds * f64::from(*gpus);
         self.gpu_s += gpu_s;
-        if let Some(used_pct) = point.gpu.get().filter(|_| gpu_s > 0.0) {
+        if gpu_s > 0.0
+            && let Some(used_pct) = point.gpu.get()
+        {
             *self.gpu_idle_s.get_or_insert(0.0) += gpu_s * (1.0 - f64::from(used_pct) / 100.0).clamp(0.0, 1.0);
         }
         if let Some(power_w) = power_w.get() {

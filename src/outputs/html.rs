@@ -204,7 +204,7 @@ fn table(out: &mut String, section: &Section, columns: &[Column], rows: &[Vec<St
         out.push_str("<tr>");
         for (place, cell) in order.iter().filter_map(|place| Some((*place, row.get(*place)?))) {
             let right = columns.get(place).is_some_and(|column| column.right);
-            let whole = section.in_full.get(number).filter(|_| place + 1 == row.len());
+            let whole = if place + 1 == row.len() { section.in_full.get(number) } else { None };
             let whole = whole.map(|text| format!(" title=\"{}\"", escaped(text))).unwrap_or_default();
             let _ = write!(out, "<td{}{whole}>{}</td>", class(right), escaped(cell));
         }

@@ -67,7 +67,7 @@ pub fn window_facts(account: &ProfileAccount) -> Vec<String> {
         1 => format!("1 step{each}"),
         steps => format!("{steps} steps{each}"),
     };
-    let longest = finite(account.longest_step_ms).filter(|_| account.steps > 1);
+    let longest = if account.steps > 1 { finite(account.longest_step_ms) } else { None };
     let requests = account.requests.as_ref().map(|requests| {
         let (name, median) = (&requests.name, length(requests.median_ms));
         let (times, usual) = if requests.count == 1 {
@@ -154,7 +154,7 @@ pub fn loop_parts(of: &LoopAccount) -> Vec<ProfilePart> {
 fn gpu(account: &ProfileAccount, device: &DeviceAccount, nth: usize) -> Section {
     let parts = gpu_parts(device);
     let title = format!("{}: {} busy, {} idle", gpu_name(device), whole(device.busy), whole(device.idle()));
-    let launches = account.launches.as_ref().filter(|_| nth == 0);
+    let launches = if nth == 0 { account.launches.as_ref() } else { None };
     let pending = (device.pending >= SHARE_TOLD).then(|| {
         format!("For {} of the time the GPU was idle although work had been launched.", whole(device.pending))
     });

@@ -27,7 +27,7 @@ pub(super) const NOTHING_HOLDS: &str = "Nothing is holding this run back.";
 
 /// `DATA LOADER · too few workers (93% sure)`.
 pub fn headline(verdict: &Verdict) -> String {
-    let sure = sureness(verdict.confidence).filter(|_| verdict.class != Class::Unknown);
+    let sure = if verdict.class != Class::Unknown { sureness(verdict.confidence) } else { None };
     verdict.heading() + &sure.map(|sure| format!(" ({sure})")).unwrap_or_default()
 }
 

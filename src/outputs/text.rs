@@ -78,7 +78,7 @@ pub fn comparison(comparison: &ComparisonPage, style: Style) -> String {
 
 /// The verdict in one line, for a chat or a ticket: `DATA LOADER · too few workers (93% sure) → Raise num_workers from 4 to 7`.
 pub fn short(verdict: &Verdict, ascii: bool) -> String {
-    let first = verdict.advice.first().filter(|_| !verdict.is_healthy());
+    let first = if !verdict.is_healthy() { verdict.advice.first() } else { None };
     let first = first.map(|advice| format!(" → {}", with_worth(advice))).unwrap_or_default();
     plain(&format!("{}{first}", headline(verdict)), ascii) + "\n"
 }

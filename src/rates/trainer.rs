@@ -208,7 +208,7 @@ impl SplitState {
     /// Ends the wait for a batch, if there was one; `count` batches had been requested by then.
     fn end_wait(&mut self, rates: &mut TrainerRates, count: Option<u64>) {
         let waited_s = std::mem::take(&mut self.waited_s);
-        let count = count.filter(|_| waited_s >= STALL_S && rates.stalls.len() < WAITS);
+        let count = if waited_s >= STALL_S && rates.stalls.len() < WAITS { count } else { None };
         rates.stalls.extend(count.map(|count| Stall { count, seconds: waited_s as f32 }));
         rates.wait_lengths_s.extend((waited_s > 0.0).then_some(waited_s as f32));
     }

@@ -20,7 +20,7 @@ pub(super) fn fold(
     folded: &JobFold,
     stale: bool,
 ) -> Vec<WorkerRates> {
-    let before = before.filter(|_| folded.seconds.is_some());
+    let before = if folded.seconds.is_some() { before } else { None };
     let samples = by_key(sampled, |worker| worker.id);
     let earlier = before.map_or(&[][..], |before| &before.sampler.processes);
     let earlier = by_key(earlier, |process| process.id);

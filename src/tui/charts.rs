@@ -143,7 +143,9 @@ pub fn timeline(
             let l = usize::from(left.saturating_sub(below).min(4));
             let r = usize::from(right.saturating_sub(below).min(4));
             let y = area.bottom() - 1 - row;
-            if let Some(cell) = buf.cell_mut((x, y)).filter(|_| l + r > 0) {
+            if l + r > 0
+                && let Some(cell) = buf.cell_mut((x, y))
+            {
                 cell.set_char(glyph(l, r, theme.ascii));
             }
         }
@@ -315,7 +317,9 @@ pub fn ruler(buf: &mut Buffer, area: Rect, span_s: f64, edge: &str, style: Style
 pub fn sweep_ruler(buf: &mut Buffer, area: Rect, window: TimelineWindow, style: Style) {
     let area = area.intersection(buf.area);
     let newest = window.columns.checked_sub(1).and_then(|column| cell(area, window, column));
-    if let Some(x) = newest.filter(|_| area.height > 0) {
+    if area.height > 0
+        && let Some(x) = newest
+    {
         // The label goes on the side where there is room, with its arrow below the newest moment.
         let fits = x + 5 <= area.right();
         let (word, start) = if fits { ("▲now", x) } else { ("now▲", x.saturating_sub(3).max(area.x)) };

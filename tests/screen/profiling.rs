@@ -6,11 +6,13 @@ use std::time::Duration;
 use crate::app::*;
 use crate::profile::account;
 use crossterm::event::KeyCode;
-use trainmon::diagnosis::Verdict;
-use trainmon::diagnosis::verdict::Steps;
+use trainmon::diagnosis::verdict::{Evidence, EvidenceFrom, Steps};
+use trainmon::diagnosis::{Signal, Verdict};
 use trainmon::profiles::account::{ProfileAccount, ProfileSource};
 use trainmon::profiles::asked::{ProfileStage, ProfileWindow};
 use trainmon::sample::Sample;
+use trainmon::text::format::Unit;
+use trainmon::tui::keys::{Action, key_of};
 use trainmon::tui::pages::Page;
 use trainmon::tui::{App, AppOptions, Effect, Message};
 
@@ -95,6 +97,40 @@ fn the_footer_says_how_far_the_profile_is() {
         press(&mut app, KeyCode::Esc);
         app.update(Message::ProfileStage(job, ProfileStage::Reading));
         assert!(last_row(&app).contains("giving up the profile"), "{}", text(&app, size));
+    }
+}
+
+#[test]
+fn the_page_of_evidence_says_when_the_profile_was_taken_and_what_was_counted_in_it() {
+    for size in [(120, 40), (200, 60)] {
+        let mut app = running(PLAIN, size, crate::app::Job::default());
+        let number = |value, from| Evidence {
+            signal: Signal::GpuBusy,
+            value: Some(value),
+            unit: Unit::Share,
+            threshold: None,
+            text: Signal::GpuBusy.label().into(),
+            from: Some(from),
+        };
+        let verdict = Verdict {
+            evidence: vec![number(0.41, EvidenceFrom::Profile), number(0.61, EvidenceFrom::Outside)],
+            profile: Some(account().into()),
+            profile_age_s: Some(41.0),
+            profile_unix_ms: Some(1_764_252_192_000),
+            ..data_loader()
+        };
+        tell(&mut app, frame(91, crate::app::Job::default()), verdict);
+        type_text(&mut app, key_of(Action::Go(Page::Findings)));
+        let screen = text(&app, size);
+        for told in [
+            "Profile of 14:03:12, taken 41 s ago.",
+            "41%",
+            "GPU busy, in the profile",
+            "61%",
+            "GPU busy, from outside",
+        ] {
+            assert!(screen.contains(told), "{told}\n{screen}");
+        }
     }
 }
 

@@ -116,7 +116,7 @@ const OF_THE_LOOP_HERE: CauseSpec = CauseSpec {
 /// The loop loads its batches itself, and waits longer for answers over a connection than for a disk.
 fn loads_from_elsewhere(window: &Features) -> bool {
     let itself = window.workers.is_none() && source::makers(window).is_none();
-    let main = window.main.as_ref().filter(|_| itself);
+    let main = if itself { window.main.as_ref() } else { None };
     main.is_some_and(|main| source::from_elsewhere(window) > main.disk().max(HARDLY.value))
 }
 

@@ -50,7 +50,7 @@ impl RankScope {
             let busy = crate::rates::mean(gpus.iter().map(|gpu| gpu.job_utilization_pct.or(gpu.utilization_pct)));
             let busy = busy.map_or(0.0, |pct| pct / 100.0);
             // A rank without others waits for none.
-            let among_others = shares.filter(|_| is_one_of_many || trainer.place.is_some());
+            let among_others = if is_one_of_many || trainer.place.is_some() { shares } else { None };
             let scope = Self {
                 workers: frame.workers.iter().filter(|worker| worker.trainer == trainer.id.pid).cloned().collect(),
                 steps_per_s: trainer.steps_per_s(frame.seconds),

@@ -69,7 +69,7 @@ pub fn candidates(
         !privileged && fs::metadata(folder).is_ok_and(|folder| folder.uid() == us)
     });
     let theirs = folder.iter().flat_map(|folder| beside_interpreter(folder)).map(|place| (place, !runs_as_us));
-    let home = env::var_os("HOME").filter(|_| !secure);
+    let home = if !secure { env::var_os("HOME") } else { None };
     let home = home.map(|home| (Path::new(&home).join(".local/bin"), false));
     programs(own.chain(theirs).chain(home))
 }

@@ -33,7 +33,9 @@ pub fn header(buf: &mut Buffer, area: Rect, app: &App) {
         }
         end = write_right(buf, area.x, area.y, end, text, *style).saturating_sub(2);
     }
-    if let Some((at, length)) = progress(job).filter(|_| area.width >= WIDE) {
+    if area.width >= WIDE
+        && let Some((at, length)) = progress(job)
+    {
         let bar = Rect { x: end.saturating_sub(PROGRESS), width: PROGRESS, ..area };
         let share = if length > 0.0 { at / length } else { 1.0 };
         bars::share(buf, bar, share, theme.cursor(), Some(("·", theme.dim())));
@@ -63,7 +65,7 @@ fn pid(job: &Job) -> String {
     if job.is_trace() {
         return String::new();
     }
-    let age = job.frame().and_then(|frame| frame.job.age_s).filter(|_| job.replay.is_none());
+    let age = if job.replay.is_none() { job.frame().and_then(|frame| frame.job.age_s) } else { None };
     let age = age.map(|age| format!(" up {}", format::duration(age))).unwrap_or_default();
     format!(" · PID {}{age}", job.target.pid)
 }

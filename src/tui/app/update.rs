@@ -78,7 +78,7 @@ impl App {
                 true
             }
         };
-        let ended = job.ended.as_ref().filter(|_| !had_ended);
+        let ended = if !had_ended { job.ended.as_ref() } else { None };
         if let (Some(text), false) = (ended, shown) {
             self.notice = Some(format!("another job: {text}"));
         }

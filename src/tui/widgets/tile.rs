@@ -137,7 +137,10 @@ pub fn draw_row(buf: &mut Buffer, area: Rect, tiles: &[Tile], is_last: bool, sce
     for (place, tile) in (0..).zip(tiles) {
         let width = area.width / count + u16::from(place < area.width % count);
         let below = tile.draw(buf, Rect { x, width, ..area }, scene, hits);
-        if let Some(below) = below.filter(|_| is_last && framed(buf.area)) {
+        if is_last
+            && framed(buf.area)
+            && let Some(below) = below
+        {
             ruler(buf, Rect { x: below.x + 1, width: below.width.saturating_sub(2), ..below }, scene, hits);
         }
         x += width;

@@ -65,7 +65,9 @@ fn advice(text: &mut Text, verdict: &Verdict) {
         text.wrapped("", 5, &title, style);
         text.wrapped("", 5, &advice.why, Style::new());
     }
-    if let Some(ceiling) = verdict.ceiling.filter(|_| !verdict.advice.is_empty()) {
+    if !verdict.advice.is_empty()
+        && let Some(ceiling) = verdict.ceiling
+    {
         text.wrapped("  ", 2, &ceiling.words(), Style::new());
     }
 }

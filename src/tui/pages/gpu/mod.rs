@@ -70,7 +70,9 @@ fn devices(page: &mut Scroll<'_>, frame: &Frame, scene: &Scene<'_>) {
             let rows = [1, 1, plan.device_rows - 2].map(|rows| text(page.next(rows)));
             device::dense(page.buf, rows, gpu, frame, theme);
         }
-        if let Some((x, past)) = side.as_ref().filter(|_| whole.height > 0) {
+        if whole.height > 0
+            && let Some((x, past)) = side.as_ref()
+        {
             let chart = beside(whole, *x);
             past.draw(page.buf, chart, i, gpu, scene);
             page.chart(chart);
