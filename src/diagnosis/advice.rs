@@ -98,7 +98,7 @@ fn is_worth_leading(first: &Advice) -> bool {
 /// The first advice once other processes leave the CPUs, which it names: then it gains `bound` at most. `None` if they take few
 /// of the CPUs, or if that would not be worth it either.
 fn with_free_cpus(known: &CauseSpec, window: &Features, first: &Advice, bound: Option<f64>) -> Option<Advice> {
-    let others = window.cpu.others.filter(|_| others_hold(&window.cpu))?;
+    let others = if others_hold(&window.cpu) { window.cpu.others? } else { return None };
     let most = Ceiling::from_window(window, Some(known), &Capacity::undisturbed(&window.cpu))?.speedup_at_most;
     let gain = round(most.min(bound.unwrap_or(f64::INFINITY)), 2);
     let (cpus, all) = (format!("{others:.1}"), window.cpu.usable());

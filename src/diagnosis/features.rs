@@ -368,7 +368,7 @@ impl<'a> Span<'a> {
         let last = self.frames.last().and_then(|frame| self.trainers(frame).next());
         Steps {
             counted: last.and_then(|trainer| trainer.counted.clone()),
-            per_s: count.filter(|_| followed && seconds > 0.0).map(|steps| steps as f64 / seconds),
+            per_s: if followed && seconds > 0.0 { count.map(|steps| steps as f64 / seconds) } else { None },
             count,
             lengths_s,
         }

@@ -297,7 +297,7 @@ impl<'a> Tables<'a> {
         LateRanks {
             kind,
             ranks: late().filter_map(|rank| rank.rank).collect(),
-            machine: late().next().filter(|_| kind != LateKind::Few).map(|rank| rank.machine.clone()),
+            machine: if kind == LateKind::Few { None } else { late().next().map(|rank| rank.machine.clone()) },
             waits: late_waits,
             others_wait,
         }

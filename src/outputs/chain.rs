@@ -221,7 +221,7 @@ fn told(verdict: &Verdict, short: Short) -> Option<String> {
 
 /// `decode_image work.py:22` of `decode_image (work.py:22)`.
 fn at(node: &ChainNode, short: Short) -> Option<String> {
-    let at = node.at.as_deref().filter(|_| short < Short::Place)?;
+    let at = if short < Short::Place { node.at.as_deref()? } else { return None };
     let (function, place) =
         at.split_once(" (").map_or(("", at), |(function, place)| (function, place.trim_end_matches(')')));
     let whole = short < Short::Function && !function.is_empty();

@@ -228,7 +228,10 @@ impl AnyComparison for Comparison<'_> {
 
     /// What is known all the same, and how much more it takes to be certain.
     fn doubt(&self) -> Option<String> {
-        let change = self.compared.steps.as_ref().ok().filter(|_| self.result() == StepResult::Unclear)?;
+        let change = self.compared.steps.as_ref().ok()?;
+        if self.result() != StepResult::Unclear {
+            return None;
+        }
         let known = match (change.too_short, change.interval) {
             (None, Some(interval)) => format!("The change is {} (99% sure).", between(interval)),
             (run, _) => {

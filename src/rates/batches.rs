@@ -71,7 +71,7 @@ impl Loaders {
         {
             *self = Self { waited: set.workers.clone(), writes: self.writes, ..Self::default() };
         }
-        let Some(seconds) = seconds.filter(|_| !self.waited.is_empty()) else { return };
+        let (Some(seconds), false) = (seconds, self.waited.is_empty()) else { return };
         let (waited, others) = &mut self.batches;
         (*waited, *others) = (*waited * FADE, *others * FADE);
         for (pid, rate) in rates {

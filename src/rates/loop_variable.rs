@@ -88,8 +88,8 @@ impl LoopVariable {
     /// The steps as of now.
     pub(super) fn steps(&self, now_ns: u64) -> Option<CountedSteps> {
         let newest_ns = self.kept.back()?.at_ns;
-        let found = self.found.as_ref().filter(|_| now_ns.saturating_sub(newest_ns) <= HELD_NS)?;
-        Some(found.steps.clone())
+        let is_old = now_ns.saturating_sub(newest_ns) > HELD_NS;
+        if is_old { None } else { Some(self.found.as_ref()?.steps.clone()) }
     }
 
     /// The frame that runs the loop, as long as it takes steps: everything called from it is part of a step.

@@ -67,7 +67,7 @@ fn by_counters(process: &ProcessSample, delta: &ProcessDelta, sampled: Option<&S
 /// Shares of the wall time on a CPU and queueing for one. Exact if the first thread's schedstat is available. On
 /// kernels without it: the process's CPU time, and queueing for the other samples in state R.
 fn scheduled(delta: &ProcessDelta, sampled: Option<&SampledWorker>, seconds: Option<f64>) -> Option<(f64, f64)> {
-    let seconds = seconds.filter(|_| delta.known)?;
+    let seconds = if delta.known { seconds? } else { return None };
     if let Some(main) = delta.main {
         let busy = (main.on_cpu as f64 / 1e9 / seconds).min(1.0);
         return Some((busy, (main.delay as f64 / 1e9 / seconds).min(1.0 - busy)));

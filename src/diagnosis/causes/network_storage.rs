@@ -44,7 +44,8 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
             {
                 found(1.0)
             }
-            _ => found(INFERRED.value).filter(|_| io.fuse),
+            _ if io.fuse => found(INFERRED.value),
+            _ => None,
         }
     },
     signals: &[WORKER_WAIT, MOUNTS, "/proc/PID/mountstats of NFS mounts", MAIN_WAIT],

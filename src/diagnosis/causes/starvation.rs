@@ -86,12 +86,12 @@ impl CpuDemand {
         let Some(chain) = &window.chain else { return Self { elsewhere: main.disk(), ..wanted } };
         let itself = |way: &ChainPath| way.hops.is_empty() && way.is_loops_own();
         for way in chain.ways.iter().filter(|way| !itself(way) && way.part != PathPart::Device) {
-            match way.hops.last().filter(|_| way.end == WaitEnd::Cpu) {
-                Some(last) => {
+            match way.hops.last() {
+                Some(last) if way.end == WaitEnd::Cpu => {
                     wanted.runnable += way.lost;
                     wanted.queued += way.lost * main.run_delay_of(last.pid, last.tid);
                 }
-                None => wanted.elsewhere += way.lost,
+                _ => wanted.elsewhere += way.lost,
             }
         }
         wanted

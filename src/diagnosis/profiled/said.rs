@@ -200,7 +200,10 @@ pub(super) fn place(at: Option<&String>) -> String {
 
 /// `json.dumps`, `aten::add`: what a row is of, for a sentence.
 pub(super) fn named(row: &IdleRow) -> String {
-    let name = row.function.as_deref().filter(|_| row.reason == Some(IdleReason::Python)).unwrap_or(&row.name);
+    let name = match &row.function {
+        Some(function) if row.reason == Some(IdleReason::Python) => function,
+        _ => &row.name,
+    };
     format!("`{name}`")
 }
 

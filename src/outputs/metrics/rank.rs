@@ -77,7 +77,7 @@ fn of_rank(gpu: &GpuRates, rank: ProcessId, is_one_of_many: bool) -> bool {
 
 /// The share in collectives of a job's only rank on this machine, if its stacks were read.
 fn own_collectives(verdict: &Verdict, is_one_of_many: bool) -> Option<f64> {
-    let activities = &verdict.main_thread.as_ref().filter(|_| !is_one_of_many)?.activities;
+    let activities = if is_one_of_many { return None } else { &verdict.main_thread.as_ref()?.activities };
     Some(activities.get(crate::rates::stacks::Activity::Collective.word()).copied().unwrap_or(0.0))
 }
 

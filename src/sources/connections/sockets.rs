@@ -299,7 +299,7 @@ impl Sockets {
         let (length, _) = recv(&socket, &mut answer[..], RecvFlags::empty()).ok()?;
         let answer = answer.get(..length)?;
         let is_ours = answer.get(8..12) == Some(number.to_ne_bytes().as_slice());
-        self.netlink = Some((socket, number)).filter(|_| is_ours);
+        self.netlink = if is_ours { Some((socket, number)) } else { None };
         if is_ours { peer_in(answer) } else { None }
     }
 }

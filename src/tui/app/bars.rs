@@ -73,7 +73,7 @@ fn pid(job: &Job) -> String {
 /// PID, workers and GPUs of the job: ` · PID 21252 up 18 s · 4 workers · GPU 0 A10G`.
 fn facts(job: &Job, width: u16) -> String {
     let mut facts = pid(job);
-    let Some(frame) = job.frame().filter(|_| width >= WIDE) else { return facts };
+    let (Some(frame), true) = (job.frame(), width >= WIDE) else { return facts };
     if !frame.workers.is_empty() {
         facts += &format!(" · {}", labels::counted(frame.workers.len(), "worker", "workers"));
     }
@@ -91,7 +91,9 @@ fn facts(job: &Job, width: u16) -> String {
 
 /// In a replay: seconds from the first moment to the one shown, and to the last one.
 fn progress(job: &Job) -> Option<(f64, f64)> {
-    job.replay.filter(|_| !job.is_trace())?;
+    if job.replay.is_none() || job.is_trace() {
+        return None;
+    }
     let first = job.archive().first()?.monotonic_ns;
     let since = |ns: u64| ns.saturating_sub(first) as f64 / 1e9;
     Some((since(job.moment_ns()), since(job.archive().last()?.monotonic_ns)))

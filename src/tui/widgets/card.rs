@@ -116,8 +116,8 @@ pub fn draw(buf: &mut Buffer, area: Rect, scene: &Scene<'_>) {
 fn sureness(scene: &Scene<'_>) -> Option<String> {
     let verdict = scene.verdict().filter(|verdict| !is_pending(verdict))?;
     let sure = if verdict.class != Class::Unknown { format::sureness(verdict.confidence) } else { None };
-    let age =
-        scene.job.verdict_age_s().filter(|_| !scene.job.is_trace()).map(|s| format!("for {}", format::duration(s)));
+    let age = if scene.job.is_trace() { None } else { scene.job.verdict_age_s() };
+    let age = age.map(|s| format!("for {}", format::duration(s)));
     let parts: Vec<String> = sure.into_iter().chain(age).collect();
     (!parts.is_empty()).then(|| parts.join(" · "))
 }

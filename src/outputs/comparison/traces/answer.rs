@@ -53,7 +53,10 @@ pub(super) fn answer(of: &TraceComparison<'_>) -> String {
 
 /// Why it is not certain, and what makes it certain; `None` where it is.
 pub(super) fn doubt(of: &TraceComparison<'_>) -> Option<String> {
-    let change = of.compared.steps.as_ref().ok().filter(|_| of.result() == StepResult::Unclear)?;
+    let change = of.compared.steps.as_ref().ok()?;
+    if of.result() != StepResult::Unclear {
+        return None;
+    }
     if of.change.per == Per::Window {
         let without = of.sides().into_iter().filter(|side| side.account.steps == 0);
         let without: Vec<&str> = without.map(|side| side.name.as_str()).collect();

@@ -17,7 +17,7 @@ const FAR_STEP: f64 = 1.5;
 /// What to bear in mind of two traces.
 pub(super) fn listed(sides: [&ComparedTrace<'_>; 2], per: Per) -> Vec<String> {
     let accounts = sides.map(|side| side.account);
-    let of_step = |account: &ProfileAccount| account.steps_by.filter(|_| per == Per::Step);
+    let of_step = |account: &ProfileAccount| if per == Per::Step { account.steps_by } else { None };
     let mut all: Vec<String> = differing([
         ("The GPUs", accounts.map(|account| gpu(account).unwrap_or_default())),
         ("The numbers of ranks", accounts.map(|account| number(account.world_size))),

@@ -85,7 +85,7 @@ fn idle(frame: &Frame) -> Option<String> {
     let ours = || frame.gpus.iter().filter(|gpu| gpu.attached);
     let busiest = ours().filter_map(|gpu| gpu.utilization_pct).filter(|pct| pct.is_finite()).fold(0.0, f64::max);
     let idle: Vec<&GpuRates> = ours().filter(|gpu| labels::is_idle(gpu)).collect();
-    let first = idle.first().filter(|_| busiest >= BUSY_PCT)?;
+    let first = if busiest >= BUSY_PCT { idle.first()? } else { return None };
     let others = match idle.len() {
         1 => String::new(),
         n => format!(" and {} more", n - 1),

@@ -161,7 +161,7 @@ fn one(
     let name = if current { theme.strong() } else { Style::new() };
     let count = if current { table.place() } else { table.count().to_string() };
     let mut edges = Panel::new(table.title.clone(), name).with(count, theme.strong());
-    edges.edge = Some(card::accent(scene)).filter(|_| current && framed(buf.area));
+    edges.edge = if current && framed(buf.area) { Some(card::accent(scene)) } else { None };
     if current {
         edges = edges.with("Enter in full", theme.dim());
     }
