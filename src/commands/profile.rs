@@ -56,7 +56,7 @@ pub fn run(settings: &Settings, arguments: &ProfileArgs) -> anyhow::Result<ExitC
         let account = account(&traces, asker)?;
         Ok((traces, account))
     };
-    let tell = |stage| line.show(&format!("profile of PID {pid} · {stage} · Ctrl-C gives up, and the job goes on"));
+    let tell = |stage| line.show(&format!("profile of PID {pid} · {stage} · Ctrl-C gives up"));
     let taken = block_on(ProfileTaker::beside(Session::attach(options)?, take, tell));
     line.clear();
     let ((traces, account), before) = taken?;

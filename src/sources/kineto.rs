@@ -24,14 +24,15 @@ use crate::profiles::asked::{ProfileAsker, ProfileStage, ProfileWindow};
 const ASKS_WITHIN: Duration = Duration::from_secs(12);
 /// How long a process may take to write a trace once its window is over: a loop of 300,000 calls a second took half a minute.
 const WRITES_WITHIN: Duration = Duration::from_secs(120);
-/// libkineto looks for a configuration that came once a second, and drops one whose time is over (`kControllerIntervalMsecs`).
-const LEAD: Duration = Duration::from_millis(1100);
+/// How far off the moment is that a process is given, each time that it has missed the last one. libkineto looks for a configuration
+/// that came once a second (`kControllerIntervalMsecs`), but after a first window often once in ten (2.15); it drops one whose time is
+/// over.
+const LEADS: [Duration; 3] = [Duration::from_millis(1100), Duration::from_secs(11), Duration::from_secs(11)];
 /// Several processes start at the same moment if all of them have asked until then.
 const LEAD_OF_SEVERAL: Duration = Duration::from_millis(6200);
-/// A process that asks so long after its window began, and is not recording, has missed the moment: the machine was busy.
+/// A process that asks so long after its window began, and is not recording, has missed the moment: the machine was busy. It is then
+/// given another one.
 const MISSED_AFTER: Duration = Duration::from_millis(1500);
-/// It is then given another moment, so many times in all.
-const GIVEN_MAX: u32 = 3;
 /// Between two looks.
 const LOOKS: Duration = Duration::from_millis(20);
 
@@ -132,7 +133,9 @@ struct Asked {
     /// When its window begins, once it has a configuration.
     start: Option<SystemTime>,
     /// How often it has been given one.
-    given: u32,
+    given: usize,
+    /// When its trace was seen to be written, of a window whose end is not known.
+    writing: Option<Instant>,
 }
 
 impl Asked {
@@ -142,16 +145,22 @@ impl Asked {
         path.symlink_metadata().is_ok_and(|found| found.is_file()).then_some(path)
     }
 
-    /// How far it is, in a window of this length.
-    fn stage(&self, window: ProfileWindow) -> ProfileStage {
-        let Some(begun) = self.start.and_then(|start| start.elapsed().ok()) else {
-            return ProfileStage::Asking(ASKS_WITHIN);
-        };
-        let since = match window {
-            ProfileWindow::For(length) => begun.checked_sub(length),
-            ProfileWindow::Steps(_) => self.writes_since(),
-        };
-        since.map_or(ProfileStage::Recording(window), |since| ProfileStage::Writing(since.as_secs()))
+    /// How far it is with this window.
+    fn stage(&mut self, window: ProfileWindow) -> ProfileStage {
+        let asking = ProfileStage::Asking(ASKS_WITHIN);
+        let writing = |since: Duration| ProfileStage::Writing(since.as_secs());
+        match window {
+            ProfileWindow::For(length) => match self.start.and_then(|start| start.elapsed().ok()) {
+                Some(begun) => begun.checked_sub(length).map_or(ProfileStage::Recording(window), writing),
+                None => asking,
+            },
+            // The file is there from the first step on, and empty until the last.
+            ProfileWindow::Steps(_) => match self.unfinished().symlink_metadata().map(|file| file.len()) {
+                Ok(0) => ProfileStage::Recording(window),
+                Ok(_) => writing(self.writing.get_or_insert_with(Instant::now).elapsed()),
+                Err(_) => asking,
+            },
+        }
     }
 
     /// Where its trace is written to.
@@ -159,17 +168,11 @@ impl Asked {
         self.target.seen_from_here(&self.trace).with_extension("json.tmp")
     }
 
-    /// For how long it has been writing its trace.
-    fn writes_since(&self) -> Option<Duration> {
-        let written = self.unfinished().symlink_metadata().ok()?;
-        written.created().ok()?.elapsed().ok()
-    }
-
     /// Whether a process that asks is to get a configuration: the first one, or one more where it has missed the moment of the last.
     fn wants(&self) -> bool {
         let missed = |start: SystemTime| {
             start.elapsed().is_ok_and(|since| since > MISSED_AFTER)
-                && self.given < GIVEN_MAX
+                && self.given < LEADS.len()
                 && self.written().is_none()
         };
         self.start.is_none_or(missed)
@@ -189,7 +192,7 @@ pub fn take(
     let name = format!("trainmon-{:016x}", fastrand::u64(..));
     let named = |target: KinetoTarget| {
         let trace = target.traces.join(format!("{name}_{}.json", target.own_pid));
-        Asked { target, trace, start: None, given: 0 }
+        Asked { target, trace, start: None, given: 0, writing: None }
     };
     let mut asked: Vec<Asked> = targets.into_iter().map(named).collect();
     let Some(first) = asked.first() else { return Ok(Vec::new()) };
@@ -201,13 +204,14 @@ pub fn take(
     };
     let begun = Instant::now();
     // Until each trace is there: a process that missed its moment asks again.
-    while let Some(waiting) = asked.iter().find(|one| one.written().is_none()) {
+    while let Some(waiting) = asked.iter_mut().find(|one| one.written().is_none()) {
+        let stage = waiting.stage(wish.window);
         let (pid, folder) = (waiting.target.pid, || waiting.target.traces.display().to_string());
         check_state(proc_root, pid)?;
         if !asker.wanted() {
             return Err(KinetoError::GivenUp(folder()));
         }
-        asker.reached(waiting.stage(wish.window));
+        asker.reached(stage);
         match waiting.start {
             None if begun.elapsed() > ASKS_WITHIN => {
                 return Err(KinetoError::NeverAsked { pid, waited: begun.elapsed().as_secs_f64() });
@@ -237,7 +241,8 @@ fn answer(socket: &KinetoSocket, question: &Question, asked: &mut [Asked], (name
     let bytes = match (KinetoMessage::parse(&question.bytes), one) {
         (Some(KinetoMessage::Context), _) => message::registered(),
         (Some(KinetoMessage::Request { free: true }), Some(one)) if one.wants() => {
-            let lead = if all > 1 { LEAD_OF_SEVERAL } else { LEAD * (1 + one.given) };
+            let lead = LEADS.get(one.given).copied().unwrap_or_default();
+            let lead = if all > 1 { lead.max(LEAD_OF_SEVERAL) } else { lead };
             let joined = if one.start.is_none() { together } else { None };
             let start = joined.unwrap_or_else(|| SystemTime::now() + lead);
             (one.start, one.given) = (Some(start), one.given + 1);

@@ -121,4 +121,9 @@ fn the_command_says_in_one_line_how_far_the_profile_is() {
     assert_eq!(left.code, 0, "{}", left.contents);
     assert!(left.contents.starts_with("CPU · too many GPU syncs"), "{}", left.contents);
     assert!(!left.contents.contains("Ctrl-C gives up"), "{}", left.contents);
+    // When so many steps are over is seen by the file.
+    let screen = Screen::start(PROGRAM, &["profile", "--steps", "3", "--pid", &target.pid()], &tall);
+    screen.wait_text(&line("asking the job (up to 12 s)"));
+    screen.wait_text(&line("the job writes its trace (2 s)"));
+    assert_eq!(screen.left().code, 0);
 }
