@@ -7,7 +7,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-use super::theme::{Look, Theme};
+use super::theme::{Look, Theme, WithLook};
 use crate::diagnosis::Verdict;
 use crate::diagnosis::verdict::Class;
 use crate::history::timeline::{Timeline, TimelinePoint, TimelineWindow};
