@@ -7,8 +7,8 @@ use serde_json::{Map, Value, json};
 
 use super::jsonrpc::{INVALID_PARAMS, RpcError, echo};
 use super::protocol::{Era, Feature};
-use crate::config::{DIAGNOSE_DURATION, PID_MAX};
 use crate::profiles::asked::ProfileWindow;
+use crate::sample::process::PID_MAX;
 
 /// `diagnose` watches no longer, seconds.
 const WATCH_MAX_S: u32 = 600;
@@ -200,8 +200,8 @@ pub fn list(era: Era) -> Value {
 /// What `diagnose` looks at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Watched {
-    /// A process, for so long.
-    Process(u32, Duration),
+    /// A process, for so long if that was said.
+    Process(u32, Option<Duration>),
     /// A recording, or a trace.
     Recording(PathBuf),
 }
@@ -254,8 +254,7 @@ impl ToolCall {
         Ok(match tool {
             "diagnose" => Self::Diagnose(match (number("pid"), number("duration_s"), text("replay")) {
                 (Some(pid), seconds, None) => {
-                    let duration = seconds.map_or(DIAGNOSE_DURATION, |seconds| Duration::from_secs(seconds.into()));
-                    Watched::Process(pid, duration)
+                    Watched::Process(pid, seconds.map(|seconds| Duration::from_secs(seconds.into())))
                 }
                 (None, None, Some(_)) => Watched::Recording(path("replay")),
                 (_, _, Some(_)) => {
@@ -327,9 +326,11 @@ mod tests {
         assert_eq!(call("profile", allowed), Ok(ToolCall::Profile(7, recorded)));
         let steps = json!({ "pid": 7, "allowed": "yes", "steps": 3 });
         assert_eq!(call("profile", steps), Ok(ToolCall::Profile(7, ProfileWindow::Steps(3))));
-        let process = |pid, seconds| Ok(ToolCall::Diagnose(Watched::Process(pid, Duration::from_secs(seconds))));
-        assert_eq!(call("diagnose", json!({ "pid": 7 })), process(7, 20));
-        assert_eq!(call("diagnose", json!({ "pid": 7, "duration_s": 600 })), process(7, 600));
+        let process = |pid, seconds: Option<u64>| {
+            Ok(ToolCall::Diagnose(Watched::Process(pid, seconds.map(Duration::from_secs))))
+        };
+        assert_eq!(call("diagnose", json!({ "pid": 7 })), process(7, None));
+        assert_eq!(call("diagnose", json!({ "pid": 7, "duration_s": 600 })), process(7, Some(600)));
         assert!(matches!(
             call("diagnose", json!({ "replay": "x.tmz" })),
             Ok(ToolCall::Diagnose(Watched::Recording(_)))

@@ -186,12 +186,6 @@ impl VariableReading {
     }
 }
 
-impl FrameLocals {
-    fn is_same_place(&self, other: &Self) -> bool {
-        self.function == other.function && self.file == other.file
-    }
-}
-
 /// Between two readings.
 #[derive(Debug, Clone, Copy)]
 struct Pair {

@@ -7,7 +7,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-use super::theme::{Look, Theme};
+use super::theme::{Look, Theme, WithLook};
 use crate::diagnosis::Verdict;
 use crate::diagnosis::verdict::Class;
 use crate::history::timeline::{Timeline, TimelinePoint, TimelineWindow};
@@ -364,12 +364,12 @@ mod tests {
         for (end_s, pct) in values {
             let host = HostRates { allowed_cpu_pct: *pct, ..HostRates::default() };
             let end_ns = (end_s * 1e9) as u64;
-            t.push(
+            t.add(TimelinePoint::new(
                 &Frame { monotonic_ns: end_ns, seconds: 1.0, host, ..Frame::default() },
                 Class::Unknown,
                 None,
                 None,
-            );
+            ));
         }
         t
     }
@@ -411,7 +411,7 @@ mod tests {
             ..TrainerRates::default()
         };
         let frame = Frame { monotonic_ns: NOW, seconds: 2.0, trainers: vec![trainer], ..Frame::default() };
-        t.push(&frame, Class::Unknown, None, frame.loop_shares());
+        t.add(TimelinePoint::new(&frame, Class::Unknown, None, frame.loop_shares()));
         let area = Rect::new(0, 0, 3, 4);
         let mut buf = Buffer::empty(area);
         stacked(&mut buf, area, &t, TimelineWindow::of_cells(NOW, 3.0, 3), None, Theme::plain(true));
@@ -425,7 +425,7 @@ mod tests {
             let class = if s < 985 { Class::DataLoader } else { Class::Gpu };
             if s != 990 {
                 let frame = Frame { monotonic_ns: (f64::from(s) * 1e9) as u64, seconds: 1.0, ..Frame::default() };
-                t.push(&frame, class, None, frame.loop_shares());
+                t.add(TimelinePoint::new(&frame, class, None, frame.loop_shares()));
             }
         }
         let area = Rect::new(0, 0, 32, 1);

@@ -14,7 +14,7 @@ use crate::tui::charts::{self, ChartColumns};
 use crate::tui::format;
 use crate::tui::job::Job;
 use crate::tui::labels::{self, counted};
-use crate::tui::theme::Theme;
+use crate::tui::theme::{Theme, WithLook};
 use crate::tui::widgets::{ChartLine, Text, Top, card, count, write, write_fit, write_lines};
 
 /// Seconds that the small charts show.

@@ -14,6 +14,7 @@ use super::text::{count, write_lines};
 use crate::diagnosis::verdict::Class;
 use crate::history::timeline::TimelinePoint;
 use crate::tui::charts::{self, ChartColumns};
+use crate::tui::theme::WithLook;
 
 /// Minimum width for a third column of tiles.
 const THREE_COLUMNS: u16 = 160;

@@ -26,7 +26,7 @@ use crate::rates::Frame;
 use crate::rates::frame::GpuRates;
 use crate::tui::charts::{self, ChartColumns};
 use crate::tui::format;
-use crate::tui::theme::Look;
+use crate::tui::theme::{Look, WithLook};
 use crate::tui::widgets::panel::Panel;
 use crate::tui::widgets::tile::{Body, Tile};
 use crate::tui::widgets::{ChartLine, Drawn, Scene, Scroll, Text, Top, beside, count, scrolled, write};

@@ -8,6 +8,7 @@ use crate::rates::time_split::LoopActivity;
 use crate::rates::{Frame, mean};
 use crate::sample::{SourceState, SourceStatus};
 use crate::text::sanitise;
+use crate::tui::theme::WithLook;
 use crate::tui::widgets::panel::Panel;
 use crate::tui::widgets::tile::{Body, Tile};
 use crate::tui::widgets::{ChartLine, Scene, Top, card};
