@@ -188,3 +188,66 @@ impl<J, T> Drop for ProfileTaker<J, T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jobs::session::block_on;
+    use crate::profiles::asked::ProfileWindow;
+
+    const RECORDING: ProfileStage = ProfileStage::Recording(ProfileWindow::Steps(3));
+
+    /// Waits until it is given up, and says so at each look.
+    fn until_given_up(asker: &dyn ProfileAsker) -> anyhow::Result<u8> {
+        while asker.wanted() {
+            asker.reached(RECORDING);
+            thread::sleep(Duration::from_millis(1));
+        }
+        anyhow::bail!("given up")
+    }
+
+    #[test]
+    fn each_stage_is_told_once_and_then_what_came_of_it() {
+        let told = block_on(async {
+            let mut taker = ProfileTaker::new();
+            taker.begin(7, until_given_up);
+            taker.begin(8, |_| Ok(1));
+            assert!(taker.is_asking(), "one at a time");
+            let (job, first) = taker.next().await;
+            assert!(matches!(first, ProfileNews::Stage(RECORDING)) && job == 7);
+            taker.give_up_of(8);
+            let again = tokio::time::timeout(Duration::from_millis(50), taker.next()).await;
+            assert!(again.is_err(), "the stage is the same, and another job was given up");
+            taker.give_up_of(7);
+            let (_, last) = taker.next().await;
+            assert!(!taker.is_asking());
+            taker.begin(8, |_| Ok(1));
+            let (job, next) = taker.next().await;
+            assert!(matches!(next, ProfileNews::Taken(Ok(1))) && job == 8);
+            Ok(last)
+        });
+        let Ok(ProfileNews::Taken(Err(error))) = told else { panic!("{told:?}") };
+        assert_eq!(error.to_string(), "given up");
+    }
+
+    #[test]
+    fn work_that_panics_is_lost_and_leaving_gives_up() {
+        let lost = block_on(async {
+            let mut taker = ProfileTaker::<(), u8>::new();
+            taker.begin((), |_| std::panic::resume_unwind(Box::new(())));
+            Ok(taker.next().await.1)
+        });
+        let Ok(ProfileNews::Taken(Err(error))) = lost else { panic!("{lost:?}") };
+        assert_eq!(error.to_string(), "the profile is lost: reading it has failed");
+        let ended = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&ended);
+        let mut taker = ProfileTaker::new();
+        taker.begin((), move |asker| {
+            let answer = until_given_up(asker);
+            seen.store(true, Ordering::Relaxed);
+            answer
+        });
+        drop(taker);
+        assert!(ended.load(Ordering::Relaxed), "leaving waits for it");
+    }
+}

@@ -216,3 +216,30 @@ impl WatchedJobs {
         Default::default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_asks_for_a_profile_once_and_what_came_of_it_is_an_event() {
+        let told = block_on(async {
+            let mut profiles =
+                ProfilesOnEvents { on: vec![EventKind::Slower], taker: ProfileTaker::new(), begun: BTreeMap::new() };
+            let mut event = WatchEvent::without_profile("");
+            (event.pid, event.kind) = (u32::MAX / 2, EventKind::Bottleneck);
+            profiles.begin(&Settings::default(), std::slice::from_ref(&event));
+            assert!(!profiles.taker.is_asking(), "not at this event");
+            event.kind = EventKind::Slower;
+            profiles.begin(&Settings::default(), std::slice::from_ref(&event));
+            let told = profiles.next().await;
+            profiles.begin(&Settings::default(), &[event]);
+            assert!(!profiles.taker.is_asking(), "no more often than every ten minutes");
+            Ok(told)
+        });
+        let told = told.unwrap();
+        let pid = u32::MAX / 2;
+        assert_eq!((told.pid, told.kind), (pid, EventKind::Profile));
+        assert_eq!(told.text, format!("no profile: process {pid} has ended"));
+    }
+}

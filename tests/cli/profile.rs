@@ -138,6 +138,19 @@ fn a_job_that_ends_stops_or_writes_no_trace_is_one_line() {
 }
 
 #[test]
+fn a_job_that_looks_seldom_for_orders_is_given_a_later_moment() {
+    // As torch does after a first profile: the moment that is a second off is over when it looks.
+    let mut job = Job::start("waits-item.json", &["--looks", "8"]);
+    let began = Instant::now();
+    let output = finish(job.profile(&["--for", "100ms", "--json"]));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
+    let verdict: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(verdict["profile"]["steps"], 4);
+    assert!(job.is_alive() && job.left().is_empty(), "{:?}", job.left());
+}
+
+#[test]
 fn a_signal_ends_the_asking_and_not_the_job() {
     let mut job = Job::start("waits-item.json", &["--never-asks"]);
     let mut asking = job.profile(&[]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
