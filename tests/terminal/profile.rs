@@ -109,7 +109,7 @@ fn the_command_says_in_one_line_how_far_the_profile_is() {
     let folder = tempfile::tempdir().unwrap();
     let mut job = fake_kineto(TRACE);
     job.env("KINETO_IPC_SOCKET_DIR", folder.path()).env("KINETO_ONDEMAND_TRACE_DIR", folder.path());
-    let target = Target::spawn(job.args(["--writes", "3"]));
+    let target = Target::spawn(job.args(["--asks", "1", "--writes", "3"]));
     let tall = Conditions { size: (100, 60), ..Conditions::default() };
     let screen = Screen::start(PROGRAM, &["profile", "--for", "600ms", "--pid", &target.pid()], &tall);
     let line = |stage: &str| format!("profile of PID {} · {stage} · Ctrl-C gives up", target.id());
