@@ -147,7 +147,10 @@ impl Asked {
 
     /// How far it is with this window. The file of its trace is there from the window's begin on, and empty until its end.
     fn stage(&mut self, window: ProfileWindow) -> ProfileStage {
-        let Ok(file) = self.unfinished().symlink_metadata() else { return ProfileStage::Asking(ASKS_WITHIN) };
+        let Ok(file) = self.unfinished().symlink_metadata() else {
+            let missed: Duration = LEADS.iter().take(self.given).skip(1).sum();
+            return ProfileStage::Asking(ASKS_WITHIN + missed);
+        };
         let since = match window {
             ProfileWindow::For(length) => self.start.and_then(|start| start.elapsed().ok()?.checked_sub(length)),
             ProfileWindow::Steps(_) if file.len() == 0 => None,
