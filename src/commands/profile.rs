@@ -1,4 +1,4 @@
-//! `trainmon profile`: ask a running job for a profile, and judge it.
+//! `trainmon profile`: take a profile of a running job, and judge it.
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -17,11 +17,81 @@ use crate::outputs::text;
 use crate::outputs::trace::out::TraceOut;
 use crate::pipeline::Tick;
 use crate::profiles::account::{ProfileAccount, ProfileSource};
-use crate::sources::kineto::{self, KinetoError, KinetoTarget, ProfileWindow, ProfileWish, WrittenTrace};
+use crate::sources::inject::{self, InjectError, InjectTarget, InjectedTrace};
+use crate::sources::kineto::{self, KinetoError, KinetoTarget, WrittenTrace};
+use crate::sources::profile_wish::{ProfileWindow, ProfileWish};
 use crate::text::format::step_time;
+use crate::tui::labels::counted;
 
 /// How long the window is unless the command says so.
 const LENGTH: Duration = Duration::from_millis(500);
+
+/// Traces of a running job. They are removed with this value.
+#[derive(Debug)]
+pub(super) enum TakenTraces {
+    /// Kineto was asked.
+    Asked(Vec<WrittenTrace>),
+    /// The job ran a script of trainmon's.
+    Injected(InjectedTrace),
+}
+
+impl TakenTraces {
+    fn source(&self) -> ProfileSource {
+        match self {
+            Self::Asked(_) => ProfileSource::Kineto,
+            Self::Injected(_) => ProfileSource::Injected,
+        }
+    }
+
+    /// The processes and their traces.
+    fn each(&self) -> Vec<(u32, &Path)> {
+        match self {
+            Self::Asked(traces) => traces.iter().map(|trace| (trace.pid, trace.path.as_path())).collect(),
+            Self::Injected(trace) => vec![(trace.pid, trace.path.as_path())],
+        }
+    }
+}
+
+/// What to take a profile of.
+enum ProfileTarget {
+    /// Kineto is asked, in each of these processes.
+    Asked(Vec<KinetoTarget>),
+    /// This one runs a script.
+    Injected(InjectTarget),
+}
+
+impl ProfileTarget {
+    fn find(settings: &Settings, arguments: &ProfileArgs, pid: u32) -> anyhow::Result<Self> {
+        let root = &settings.proc_root;
+        if arguments.inject {
+            return Ok(Self::Injected(InjectTarget::find(root, pid).map_err(inject_failure)?));
+        }
+        targets(settings, pid, arguments.all_ranks).map(Self::Asked).map_err(|error| match error {
+            KinetoError::NotStartedFor(_) if inject::may_be_asked(root, pid) => {
+                anyhow::anyhow!("{error}; `trainmon profile --pid {pid} --inject` profiles it as it is")
+            }
+            error => failure(error),
+        })
+    }
+
+    fn count(&self) -> usize {
+        match self {
+            Self::Asked(targets) => targets.len(),
+            Self::Injected(_) => 1,
+        }
+    }
+
+    fn take(self, proc_root: &Path, wish: ProfileWish, wanted: &dyn Fn() -> bool) -> anyhow::Result<TakenTraces> {
+        match self {
+            Self::Asked(targets) => {
+                kineto::take(proc_root, targets, wish, wanted).map(TakenTraces::Asked).map_err(failure)
+            }
+            Self::Injected(target) => {
+                inject::take(proc_root, &target, wish, wanted).map(TakenTraces::Injected).map_err(inject_failure)
+            }
+        }
+    }
+}
 
 /// Takes a profile of a running job, and prints what it shows.
 pub fn run(settings: &Settings, arguments: &ProfileArgs) -> anyhow::Result<ExitCode> {
@@ -29,37 +99,43 @@ pub fn run(settings: &Settings, arguments: &ProfileArgs) -> anyhow::Result<ExitC
     if arguments.probe {
         return probed::run(settings, arguments, pid);
     }
-    let targets = targets(settings, pid, arguments.all_ranks).map_err(failure)?;
-    // A place that cannot be written to is found out before the job is asked.
-    let names: Vec<PathBuf> = match &arguments.output {
-        Some(path) => (0..targets.len()).map(|nth| of_rank(path, nth, targets.len())).collect(),
-        None => Vec::new(),
-    };
-    let existing = settings.call.existing();
-    let outs: Vec<TraceOut> =
-        names.iter().map(|path| TraceOut::open(path, existing)).collect::<anyhow::Result<_>>()?;
     let window = match (arguments.steps, arguments.length) {
         (Some(steps), _) => ProfileWindow::Steps(steps),
         (None, length) => ProfileWindow::For(length.unwrap_or(LENGTH)),
     };
     let wish = ProfileWish { window, stacks: arguments.with_stacks };
+    let target = ProfileTarget::find(settings, arguments, pid)?;
+    if let (true, ProfileTarget::Injected(target)) = (arguments.dry_run, &target) {
+        return super::print(inject::dry_run(target, wish));
+    }
+    // A place that cannot be written to is found out before the job is asked.
+    let names: Vec<PathBuf> = match &arguments.output {
+        Some(path) => (0..target.count()).map(|nth| of_rank(path, nth, target.count())).collect(),
+        None => Vec::new(),
+    };
+    let existing = settings.call.existing();
+    let outs: Vec<TraceOut> =
+        names.iter().map(|path| TraceOut::open(path, existing)).collect::<anyhow::Result<_>>()?;
     if std::io::stderr().is_terminal() {
         errors::note(&format!("asking PID {pid} for a profile; Ctrl-C gives up, and the job goes on"));
     }
     let options = super::attach_options(settings, pid, None);
     let proc_root = settings.proc_root.clone();
-    let take = move |wanted: &dyn Fn() -> bool| kineto::take(&proc_root, targets, wish, wanted);
+    let take = move |wanted: &dyn Fn() -> bool| target.take(&proc_root, wish, wanted);
     let (traces, before) = block_on(super::beside(Session::attach(options)?, take))?;
-    let traces = traces.map_err(failure)?;
+    let traces = traces?;
     let verdict = judged(&traces, pid, before.as_deref())?;
-    for ((trace, out), name) in traces.iter().zip(outs).zip(&names) {
+    for (((pid, trace), out), name) in traces.each().into_iter().zip(outs).zip(&names) {
         keep(trace, out).with_context(|| format!("trace {}", name.display()))?;
-        errors::note(&format!("trace of PID {} in {}", trace.pid, name.display()));
+        errors::note(&format!("trace of PID {pid} in {}", name.display()));
     }
     if arguments.json {
         super::print_json(&verdict)?;
     } else {
         super::print(text::page(&verdict, super::diagnose::style(settings, arguments.full)))?;
+    }
+    if let TakenTraces::Injected(InjectedTrace { short_of: Some(came), .. }) = &traces {
+        errors::note(&format!("only {} ended in time; --for records a time instead", counted(u64::from(*came), "step", "steps")));
     }
     if let Some(cost) = before.as_deref().and_then(|before| slowdown(before, &verdict)) {
         errors::note(&cost);
@@ -82,7 +158,7 @@ pub(super) fn alone(
 ) -> anyhow::Result<Verdict> {
     let targets = targets(settings, pid, false).map_err(failure)?;
     let traces = kineto::take(&settings.proc_root, targets, wish, wanted).map_err(failure)?;
-    judged(&traces, pid, None)
+    judged(&TakenTraces::Asked(traces), pid, None)
 }
 
 fn failure(error: KinetoError) -> anyhow::Error {
@@ -92,8 +168,15 @@ fn failure(error: KinetoError) -> anyhow::Error {
     }
 }
 
+fn inject_failure(error: InjectError) -> anyhow::Error {
+    match error {
+        InjectError::Ended(_) => Failure::no_process(error.to_string()).into(),
+        error => error.into(),
+    }
+}
+
 /// The verdict on the traces. The live one is told where it says something else.
-fn judged(traces: &[WrittenTrace], pid: u32, live: Option<&Tick>) -> anyhow::Result<Verdict> {
+fn judged(traces: &TakenTraces, pid: u32, live: Option<&Tick>) -> anyhow::Result<Verdict> {
     let live = live.map(|tick| &*tick.verdict);
     let context = Context {
         pid,
@@ -108,9 +191,9 @@ fn judged(traces: &[WrittenTrace], pid: u32, live: Option<&Tick>) -> anyhow::Res
 }
 
 /// The account of what the processes wrote. The file's name says nothing: it is gone a moment later.
-pub(super) fn account(traces: &[WrittenTrace], wanted: &dyn Fn() -> bool) -> anyhow::Result<ProfileAccount> {
-    let paths: Vec<&Path> = traces.iter().map(|trace| trace.path.as_path()).collect();
-    Ok(ProfileAccount { source: ProfileSource::Kineto, file: None, ..profiled::account(&paths, wanted)? })
+pub(super) fn account(traces: &TakenTraces, wanted: &dyn Fn() -> bool) -> anyhow::Result<ProfileAccount> {
+    let paths: Vec<&Path> = traces.each().into_iter().map(|(_, path)| path).collect();
+    Ok(ProfileAccount { source: traces.source(), file: None, ..profiled::account(&paths, wanted)? })
 }
 
 /// What the window cost, in one line, if the steps before it are known.
@@ -123,8 +206,8 @@ fn slowdown(before: &Tick, profiled: &Verdict) -> Option<String> {
 }
 
 /// Copies a trace to where the user wants it, whole or not at all.
-fn keep(trace: &WrittenTrace, mut out: TraceOut) -> anyhow::Result<()> {
-    let mut file = std::fs::File::open(&trace.path)?;
+fn keep(trace: &Path, mut out: TraceOut) -> anyhow::Result<()> {
+    let mut file = std::fs::File::open(trace)?;
     std::io::copy(&mut file, &mut out)?;
     out.flush()?;
     out.finish()?.finish()?;

@@ -8,13 +8,14 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot::{self, Receiver};
 
-use super::profile;
+use super::profile::{self, TakenTraces};
 use crate::collector::why_no_thread;
 use crate::errors;
 use crate::jobs::JobKey;
 use crate::profiles::ProfileError;
 use crate::profiles::account::ProfileAccount;
-use crate::sources::kineto::{self, KinetoTarget, ProfileWindow, ProfileWish};
+use crate::sources::kineto::{self, KinetoTarget};
+use crate::sources::profile_wish::{ProfileWindow, ProfileWish};
 
 /// How long the job is profiled.
 const WINDOW: Duration = Duration::from_millis(500);
@@ -115,6 +116,6 @@ fn take(proc_root: &Path, processes: &[u32], wanted: &dyn Fn() -> bool) -> anyho
     let targets = processes.iter().map(|pid| KinetoTarget::find(proc_root, *pid)).collect::<Result<_, _>>()?;
     let wish = ProfileWish { window: ProfileWindow::For(WINDOW), stacks: false };
     let traces = kineto::take(proc_root, targets, wish, wanted)?;
-    let account = profile::account(&traces, wanted)?;
+    let account = profile::account(&TakenTraces::Asked(traces), wanted)?;
     Ok(Arc::new(account))
 }

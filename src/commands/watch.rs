@@ -23,7 +23,7 @@ use crate::jobs::followed::{Followed, MOST_FOLLOWED};
 use crate::jobs::session::{EndSignals, block_on};
 use crate::outputs::events;
 use crate::pipeline::{Pipeline, Tick};
-use crate::sources::kineto::{ProfileWindow, ProfileWish};
+use crate::sources::profile_wish::{ProfileWindow, ProfileWish};
 use crate::sources::recording::Recording;
 use crate::streams::Stream;
 use crate::watch::{EventKind, EventState, WatchEvent, WatchOptions, Watcher};

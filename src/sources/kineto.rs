@@ -17,6 +17,7 @@ use socket::{KinetoSocket, Question};
 pub use target::{KinetoTarget, USE_DAEMON};
 
 use super::process::stat_of;
+use super::profile_wish::{ProfileWindow, ProfileWish};
 
 /// How long a process may take to ask. Without a daemon it tries again for ten seconds, at last after five (`sync_send`), and then
 /// waits for the interval of its configuration, five seconds unless that says otherwise.
@@ -95,24 +96,6 @@ pub enum KinetoError {
         /// Why.
         why: io::Error,
     },
-}
-
-/// What is recorded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ProfileWindow {
-    /// So long.
-    For(Duration),
-    /// So many steps of the optimizer.
-    Steps(u32),
-}
-
-/// A wish for a profile.
-#[derive(Debug, Clone, Copy)]
-pub struct ProfileWish {
-    /// What is recorded.
-    pub window: ProfileWindow,
-    /// Python's functions as well. They slow the window down.
-    pub stacks: bool,
 }
 
 /// A trace that a process wrote. It is removed with this value.

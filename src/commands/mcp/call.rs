@@ -24,7 +24,7 @@ use crate::outputs::comparison::{AnyComparison, Comparison};
 use crate::outputs::run_report::RunReport;
 use crate::outputs::{explanation, markdown, text};
 use crate::sample::{GpuSample, Sample, SourceState, SourceStatus};
-use crate::sources::kineto::{ProfileWindow, ProfileWish};
+use crate::sources::profile_wish::{ProfileWindow, ProfileWish};
 use crate::text::format::{bytes, duration};
 use crate::tui::labels::counted;
 use crate::zone;
