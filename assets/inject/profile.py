@@ -49,18 +49,17 @@ def awaited():
 
 
 def tell(state, why=""):
-    """Tells trainmon how far it is, as JSON. The file appears whole."""
+    """Tells trainmon how far it is: JSON in a file that has the room already, for a disk that is full."""
     plain = "".join(letter if " " <= letter <= "~" and letter not in '"\\' else "?" for letter in str(why)[:400])
-    text = '{"state": "%s", "why": "%s", "steps": %d}\n' % (state, plain, COUNTED["steps"])
+    text = '{"state": "%s", "why": "%s", "steps": %d}' % (state, plain, COUNTED["steps"])
     try:
-        file = os.open(STATUS + ".part", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        file = os.open(STATUS, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
-            os.write(file, text.encode())
+            os.write(file, text.ljust(511).encode() + b"\n")
         finally:
             os.close(file)
-        os.rename(STATUS + ".part", STATUS)
     except OSError:
-        pass  # A disk that is full, or a folder that is gone: trainmon sees that no answer comes.
+        pass  # The folder is gone: trainmon does not wait any more.
 
 
 def remove():
@@ -143,12 +142,11 @@ def in_fork(_over):
         sys.setprofile(None)
 
 
-def at_exit():
-    """In the main thread, where the job ends meanwhile."""
-    stop()
-    STOPPED.wait()
-    if not awaited():
-        remove()
+def at_exit(thread, over):
+    """In the main thread, where the job ends meanwhile: has the thread end the profiler first."""
+    over.set()
+    while thread.is_alive():
+        thread.join(0.05)  # Between two of these the main thread ends the profiler.
 
 
 def stop():
@@ -306,7 +304,7 @@ def start(torch, profiler):
     # It goes with the event.
     util.register_after_fork(OVER, in_fork)
     # Torch crashes where the interpreter ends with a profiler of all threads.
-    AT_EXIT.append(util.Finalize(None, at_exit, exitpriority=1000))
+    AT_EXIT.append(util.Finalize(None, at_exit, (ENDING, OVER), exitpriority=1000))
 
 
 def begin():
@@ -324,7 +322,8 @@ def begin():
     for name in ("ctypes", "threading", "time"):
         globals()[name] = sys.modules[name]
     globals().update(OVER=threading.Event(), STOPPED=threading.Event(), BEGUN=threading.Event(), MAIN=threading.get_ident())
-    threading.Thread(target=end, name="trainmon", daemon=True).start()
+    globals().update(ENDING=threading.Thread(target=end, name="trainmon", daemon=True))
+    ENDING.start()
     try:
         start(torch, profiler)
         tell("began")

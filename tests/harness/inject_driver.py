@@ -99,6 +99,7 @@ class Waiting:
         self.folder.mkdir()
         self.lock = open(self.folder / "lock", "w")
         fcntl.lockf(self.lock, fcntl.LOCK_EX)
+        (self.folder / "status").write_text(" " * 512)
         self.script = self.folder / "script.py"
         given = {"folder": str(self.folder), "pid": job.pid, "seconds": 1.0, "steps": 0, "stacks": 0, "late": 10.0}
         text = Path(SCRIPT).read_text(encoding="utf-8")
@@ -106,10 +107,8 @@ class Waiting:
         self.script.write_text(text.replace(PLACE, f"PARAMETERS = {json.dumps({**given, **parameters})}\n"), encoding="utf-8")
 
     def status(self) -> dict[str, Any]:
-        try:
-            return dict(json.loads((self.folder / "status").read_text(encoding="ascii")))
-        except FileNotFoundError:
-            return {"state": None}
+        text = (self.folder / "status").read_text(encoding="ascii")
+        return dict(json.loads(text)) if text.strip() else {"state": None}
 
     def ends_as(self, state: str) -> dict[str, Any]:
         """Waits for the end of the profile, which must be this one."""

@@ -20,8 +20,8 @@ const LOCK: &str = "lock";
 const SCRIPT: &str = "script.py";
 const STATUS: &str = "status";
 const TRACE: &str = "trace.json";
-/// Most bytes read of what the script says.
-const STATUS_MOST: u64 = 4096;
+/// Most bytes that the script says. The file has room for them from the beginning, for a disk that is full.
+const STATUS_MOST: usize = 512;
 
 /// A folder that is removed with this value.
 #[derive(Debug)]
@@ -85,7 +85,7 @@ impl InjectFolder {
     pub fn status(&self) -> Option<ScriptStatus> {
         let file = self.rights.act(|| opened(&self.path.join(STATUS)))?.ok()?;
         let mut text = Vec::new();
-        file.take(STATUS_MOST).read_to_end(&mut text).ok()?;
+        file.take(STATUS_MOST as u64).read_to_end(&mut text).ok()?;
         serde_json::from_slice(&text).ok()
     }
 
@@ -147,6 +147,7 @@ fn make(path: &Path, script: &str) -> io::Result<File> {
     let fill = || {
         let lock = created(&path.join(LOCK))?;
         fcntl_lock(&lock, FlockOperation::NonBlockingLockExclusive)?;
+        created(&path.join(STATUS))?.write_all(&[b' '; STATUS_MOST])?;
         created(&script_in(path))?.write_all(script.as_bytes())?;
         Ok(lock)
     };

@@ -12,17 +12,19 @@ batch to the last one, or that of the whole trace.
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import json
 import os
 import subprocess
 import time
+from collections.abc import Callable, Sequence
 
 from harness import options
 from harness.monitor import Monitor, MonitorFailed
 from harness.numbers import mean
 from harness.text import markdown, show
-from workloads.labels import Label, by_name
+from workloads.labels import by_name
 from workloads.launch import Launched, WorkloadFailed
 from workloads.limits import Unavailable
 
@@ -80,21 +82,21 @@ class Askable(Launched):
         return {**super().job_environment(), **ENVIRONMENT}
 
 
-def ask(label: Label, monitor: Monitor, window: str, data: str | None) -> Asked:
-    """Runs one program. Raises MonitorFailed, WorkloadFailed, or limits.Unavailable."""
-    with Askable(label, 180.0, data) as job:
+def ask(workload: Launched, monitor: Monitor, window: str, *words: str) -> Asked:
+    """Runs one program, and takes a profile with these options. Raises MonitorFailed, WorkloadFailed, or limits.Unavailable."""
+    with workload as job:
         job.wait_until_watchable()
         time.sleep(SETTLE_S)
         trace = os.path.join(job.folder, "trace.json")
         ahead_s = time.time() - time.monotonic()
-        about = ("profile", "--pid", str(job.pid), "--for", window, "-o", trace, "--json")
+        about = ("profile", "--pid", str(job.pid), "--for", window, "-o", trace, "--json", *words)
         verdict = json.loads(monitor.run(job.device, *about, timeout=PATIENCE_S))
         begin, end = span(trace, ahead_s)
         truth = job.whole_truth_until(time.monotonic())
         profile, rate, waits = verdict["profile"], truth.steps_per_s(begin, end), truth.wait_share(begin, end)
         named = "/".join(word for word in (verdict["class"], verdict["cause"]) if word)
         return Asked(
-            label.name,
+            job.label.name,
             end - begin,
             None if waits is None else 100.0 * waits,
             100.0 * profile["loop"]["input_wait"] if profile["loop"] else None,
@@ -112,24 +114,27 @@ def cells(one: Asked) -> tuple[str, ...]:
     return (f"`{one.program}`", *(show(figure, ".1f") for figure in figures), one.verdict)
 
 
-def main(words: list[str] | None = None) -> int:
-    parser = options.parser(__doc__, NAME)
+def add_comparison(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of `compared`."""
     options.add_monitor(parser)
     parser.add_argument("--only", help="names of workloads, separated by commas")
     parser.add_argument("--window", default="2s", help="how long to record (default: %(default)s)")
     parser.add_argument("--within", type=float, metavar="POINTS", help="exit with 1 if shares are further off than this")
     parser.add_argument("--misses", type=int, default=0, help="for --within: how many may be (default: %(default)s)")
-    args = parser.parse_args(words)
+
+
+def compared(programs: Sequence[str], args: argparse.Namespace, take: Callable[[str, Monitor], Asked], name: str) -> int:
+    """Takes a profile of each program, and prints how far they are from what the programs log. The exit status."""
     try:
         monitor = Monitor.given(args)
     except RuntimeError as error:
-        return options.failed(NAME, error)
+        return options.failed(name, error)
     found: list[Asked] = []
-    for name in args.only.split(",") if args.only else PROGRAMS:
+    for program in args.only.split(",") if args.only else programs:
         try:
-            found.append(ask(by_name(name), monitor, args.window, args.data))
+            found.append(take(program, monitor))
         except (Unavailable, MonitorFailed, WorkloadFailed, subprocess.SubprocessError) as error:
-            print(f"{name}: {error}", flush=True)
+            print(f"{program}: {error}", flush=True)
             continue
         print(" | ".join(cells(found[-1])), flush=True)
     off = [points for one in found if (points := one.off()) is not None]
@@ -139,5 +144,12 @@ def main(words: list[str] | None = None) -> int:
           f" steps: by {show(mean(steps), '.1f')}% in the mean, {show(max(steps, default=None), '.1f')}% at most.")  # fmt: skip
     misses = sum(points > args.within for points in off) if args.within is not None else 0
     if misses > args.misses:
-        return options.failed(NAME, f"{misses} shares are off by more than {args.within:g} points")
+        return options.failed(name, f"{misses} shares are off by more than {args.within:g} points")
     return 0 if found else 1
+
+
+def main(words: list[str] | None = None) -> int:
+    parser = options.parser(__doc__, NAME)
+    add_comparison(parser)
+    args = parser.parse_args(words)
+    return compared(PROGRAMS, args, lambda program, monitor: ask(Askable(by_name(program), 180.0, args.data), monitor, args.window), NAME)

@@ -191,17 +191,20 @@ class Script(InFolder):
             job.train()
             waiting = self.waiting(job, pid=job.pid + 1)
             job.ask(f"run {waiting.script}")
-            self.assertEqual(waiting.left(), ["lock", "script.py"])
+            self.assertEqual(waiting.left(), ["lock", "script.py", "status"])
             self.assertFalse(job.has_thread())
 
     def test_a_job_that_ends_meanwhile_ends_as_ever(self) -> None:
-        for options in ((), ("--thread", "--workers", "0")):
-            with InjectJob(*options) as job:
+        for awaited in (True, False):
+            with InjectJob() as job:
                 job.train()
                 waiting = self.waiting(job, seconds=60.0)
                 job.ask(f"run {waiting.script}")
+                if not awaited:
+                    waiting.gone()
                 job.tell("end")
                 self.assertEqual((job.process.wait(30), job.said()), (0, ""))
+                self.assertEqual("trace.json" in waiting.left(), awaited)
 
     def test_an_interrupt_reaches_the_job(self) -> None:
         for at in (0.0, 0.3, 0.99, 1.0, 1.01):
