@@ -35,7 +35,7 @@ class InjectJob:
     """A running inject_job.py; `with` ends it."""
 
     def __init__(self, *options: str, python: str = sys.executable, environment: dict[str, str] | None = None) -> None:
-        self.output = tempfile.TemporaryFile("w+")
+        self.output = tempfile.TemporaryFile("w+")  # noqa: SIM115
         self.process = subprocess.Popen(
             # This folder has modules whose names are those of the standard library.
             [python, "-P", JOB, *options],
@@ -97,7 +97,7 @@ class Waiting:
     def __init__(self, folder: str, job: InjectJob, **parameters: Any) -> None:
         self.folder = Path(folder, "trainmon")
         self.folder.mkdir()
-        self.lock = open(self.folder / "lock", "w")
+        self.lock = open(self.folder / "lock", "w")  # noqa: SIM115
         fcntl.lockf(self.lock, fcntl.LOCK_EX)
         (self.folder / "status").write_text(" " * 512)
         self.script = self.folder / "script.py"

@@ -3,8 +3,9 @@
     python inject_job.py [--workers 2] [--epoch 1000] [--thread] [--no-torch]
 
 It trains, and answers each line of standard input with a line of JSON: `state` (what could be left behind), `steps` (its own log),
-`run FILE` (runs a script in the main thread, between two batches, as sys.remote_exec does), `profile [FILE]` (runs torch's profiler over
-the next steps by itself, and the script within), `growth` (of the workers' memory, MiB), `hold SECONDS` (the main thread is in one long call), `exec` (it becomes another program), `end`.
+`run FILE` (runs a script in the main thread, between two batches, as sys.remote_exec does), `profile [FILE]` (runs torch's
+profiler over the next steps by itself, and the script within), `growth` (of the workers' memory, MiB), `hold SECONDS` (the main
+thread is in one long call), `end`.
 """
 
 from __future__ import annotations
@@ -64,7 +65,8 @@ def state() -> dict[str, Any]:
         found["hooks' place"] = id(optimizer._global_optimizer_post_hooks)
         found["ctypes"] = sorted(vars(sys.modules["ctypes"].pythonapi))
         # Those of finished queues go when the garbage is collected.
-        found["after fork"] = [repr(key) for key, _value in sys.modules["multiprocessing.util"]._afterfork_registry.items() if "profile" in repr(key)]
+        registry = sys.modules["multiprocessing.util"]._afterfork_registry
+        found["after fork"] = [repr(key) for key, _value in registry.items() if "in_fork" in repr(key)]
     return found
 
 
@@ -75,7 +77,7 @@ class Loop:
         import torch
         from torch.utils.data import DataLoader, Dataset
 
-        class Samples(Dataset):  # type: ignore[type-arg, misc]
+        class Samples(Dataset):  # type: ignore[type-arg]
             begun = 0.0
 
             def __len__(self) -> int:
@@ -91,8 +93,9 @@ class Loop:
 
         self.torch = torch
         # Forked workers see what records in the job; since 3.14 that is no longer the default.
-        how = {"multiprocessing_context": "fork"} if workers else {}
-        self.loader = DataLoader(Samples(), batch_size=8, num_workers=workers, **how)
+        self.loader = DataLoader(
+            Samples(), batch_size=8, num_workers=workers, multiprocessing_context="fork" if workers else None
+        )
         self.model = torch.nn.Sequential(torch.nn.Linear(32, 256), torch.nn.ReLU(), torch.nn.Linear(256, 4))
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.01)
         self.growth_mib = 0.0
@@ -102,13 +105,18 @@ class Loop:
         while True:
             yield from self.loader
 
+    def forever(self) -> None:
+        while True:
+            self.step()
+
     def step(self) -> None:
         begin = time.monotonic()
         batch, growth = next(self.batches)
         got = time.monotonic()
         self.growth_mib = max(self.growth_mib, float(growth.max()))
         self.optimizer.zero_grad()
-        self.model(batch).square().mean().backward()
+        loss: Any = self.model(batch).square().mean()
+        loss.backward()
         self.optimizer.step()
         STEPS.append((begin, got, time.monotonic()))
 
@@ -135,11 +143,13 @@ def answer(loop: Loop | None, line: str) -> Any:
         return sum("Optimizer.step" in event.name for event in profile.events())
     if word == "hold":
         time.sleep(float(rest))
-    if word == "exec":
-        os.execvp("sleep", ["sleep", "60"])
     if word == "end":
         sys.exit(0)
-    return {"state": state, "steps": lambda: STEPS, "growth": lambda: loop and loop.growth_mib}.get(word, lambda: None)()
+    if word == "state":
+        return state()
+    if word == "steps":
+        return STEPS
+    return loop.growth_mib if word == "growth" and loop else None
 
 
 def main() -> None:
@@ -151,7 +161,7 @@ def main() -> None:
     args = parser.parse_args()
     loop = None if args.no_torch else Loop(args.workers, args.epoch)
     if args.thread and loop:
-        threading.Thread(target=lambda: [loop.step() for _ in iter(int, 1)], name="loop", daemon=True).start()
+        threading.Thread(target=loop.forever, name="loop", daemon=True).start()
     while True:
         if loop and not args.thread:
             loop.step()

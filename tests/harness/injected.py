@@ -10,6 +10,7 @@ The interpreter must see the files that trainmon sees: in a chroot, run all of t
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import random
@@ -22,7 +23,7 @@ import time
 from pathlib import Path
 
 from harness import options
-from harness.evaluation.asked import Asked, add_comparison, ask, compared
+from harness.evaluation.asked import Asked, add_comparison, ask, compared, span
 from harness.inject_driver import InjectJob, wait_until
 from harness.monitor import Monitor
 from workloads.labels import by_name
@@ -47,15 +48,15 @@ class Injectable(Launched):
         return [self.python, *command]
 
 
-def agree(args: object, python: str) -> int:
+def agree(args: argparse.Namespace) -> int:
     """How far profiles are from what programs log."""
 
     def take(program: str, monitor: Monitor) -> Asked:
-        workload = Injectable(by_name(program), 180.0, args.data)  # type: ignore[attr-defined]
-        workload.python = python
-        return ask(workload, monitor, args.window, "--inject")  # type: ignore[attr-defined]
+        workload = Injectable(by_name(program), 180.0, args.data)
+        workload.python = args.python
+        return ask(workload, monitor, args.window, "--inject")
 
-    return compared(PROGRAMS, args, take, NAME)  # type: ignore[arg-type]
+    return compared(PROGRAMS, args, take, NAME)
 
 
 def differences(before: dict[str, object], after: dict[str, object]) -> list[str]:
@@ -80,7 +81,7 @@ def left(trainmon: str, python: str, times: int) -> bool:
                 begun = time.monotonic()
                 ahead_s = time.time() - begun
                 words = [trainmon, "profile", "--pid", str(job.pid), "--inject", "--json", "-o", trace, *KINDS[nth % len(KINDS)]]
-                profile = json.loads(subprocess.run(words, check=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE).stdout)["profile"]
+                profile = json.loads(subprocess.run(words, check=True, capture_output=True).stdout)["profile"]
                 took.append(time.monotonic() - begun)
                 off.append(waits_off(job, trace, ahead_s, profile["loop"]["input_wait"]))
             wait_until(lambda: not job.has_thread())
@@ -100,11 +101,9 @@ def left(trainmon: str, python: str, times: int) -> bool:
 
 def waits_off(job: InjectJob, trace: str, ahead_s: float, share: float) -> float:
     """Points between the share of a profile that waits for data and the one that the job logs of the same window."""
-    from harness.evaluation.asked import span
-
     begin, end = span(trace, ahead_s)
     waited = sum(max(0.0, min(got, end) - max(start, begin)) for start, got, _stop in job.ask("steps"))
-    return 100.0 * abs(waited / (end - begin) - share)
+    return abs(100.0 * (float(waited) / (end - begin) - share))
 
 
 def kill(trainmon: str, python: str, times: int) -> bool:
@@ -153,7 +152,7 @@ def main(words: list[str] | None = None) -> int:
     add_comparison(parser)
     args = parser.parse_args(words)
     if args.what == "agree":
-        return agree(args, args.python)
+        return agree(args)
     what = left(args.trainmon, args.python, args.profiles) if args.what == "left" else kill(args.trainmon, args.python, args.times)
     return 0 if what else 1
 
