@@ -7,4 +7,4 @@ except AttributeError:
 except BaseException as error:
     print(type(error).__name__, error)
 else:
-    print("asked")
+    print("done")

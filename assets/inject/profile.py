@@ -12,8 +12,9 @@ import sys
 #: record, or 0. stacks: record Python's functions as well, or 0. late: seconds until a main thread in a long call is not waited for.
 PARAMETERS = {}  # trainmon writes them here
 
-#: What trainmon locks, what this script says of itself, the trace while it is written, and when it is whole.
-LOCK, STATUS, PART, TRACE = (os.path.join(PARAMETERS["folder"], name) for name in ("lock", "status", "part", "trace.json"))
+#: What trainmon locks, this script, what it says of itself, the trace while it is written, and when it is whole.
+FILES = ("lock", "script.py", "status", "part", "trace.json")
+LOCK, SCRIPT, STATUS, PART, TRACE = (os.path.join(PARAMETERS["folder"], name) for name in FILES)
 
 #: The profiler while it records; then what it recorded; why there is no trace; what the job was to raise while it ran this script.
 RUNNING, RECORDED, FAILED, RAISED = [], [], [], []
@@ -219,6 +220,10 @@ def end():
     kept = None
     try:
         BEGUN.wait()
+        try:
+            os.unlink(SCRIPT)
+        except OSError:
+            pass  # trainmon has given up.
         over = time.monotonic() + PARAMETERS["seconds"]
         while RUNNING and awaited() and (left := over - time.monotonic()) > 0 and not OVER.wait(min(left, 0.02)):
             pass
@@ -318,11 +323,15 @@ def begin():
         return False
     if TRACER not in sys.modules:
         IMPORTED.append(TRACER)
-    # Modules that torch has imported.
-    for name in ("ctypes", "threading", "time"):
-        globals()[name] = sys.modules[name]
-    globals().update(OVER=threading.Event(), STOPPED=threading.Event(), BEGUN=threading.Event(), MAIN=threading.get_ident())
-    globals().update(ENDING=threading.Thread(target=end, name="trainmon", daemon=True))
+    global ctypes, threading, time, OVER, STOPPED, BEGUN, MAIN, ENDING
+    # Torch has imported these.
+    import ctypes
+    import threading
+    import time
+
+    OVER, STOPPED, BEGUN = threading.Event(), threading.Event(), threading.Event()
+    MAIN = threading.get_ident()
+    ENDING = threading.Thread(target=end, name="trainmon", daemon=True)
     ENDING.start()
     try:
         start(torch, profiler)

@@ -135,7 +135,10 @@ pub fn run(settings: &Settings, arguments: &ProfileArgs) -> anyhow::Result<ExitC
         super::print(text::page(&verdict, super::diagnose::style(settings, arguments.full)))?;
     }
     if let TakenTraces::Injected(InjectedTrace { short_of: Some(came), .. }) = &traces {
-        errors::note(&format!("only {} ended in time; --for records a time instead", counted(u64::from(*came), "step", "steps")));
+        errors::note(&format!(
+            "only {} ended in time; --for records a time instead",
+            counted(u64::from(*came), "step", "steps")
+        ));
     }
     if let Some(cost) = before.as_deref().and_then(|before| slowdown(before, &verdict)) {
         errors::note(&cost);

@@ -25,18 +25,18 @@ use super::profile_wish::ProfileWish;
 use folder::InjectFolder;
 pub use target::{InjectTarget, may_be_asked};
 
-/// How long the main thread of a job may take to come to the script: it is between two bytecodes many times a second, unless it is
+/// How long the first thread of a job may take to come to the script: it is between two bytecodes many times a second, unless it is
 /// in a call of a library.
 const COMES_WITHIN: Duration = Duration::from_secs(15);
-/// How long the script waits for the main thread to end the profiler before its own thread does.
-const LATE: Duration = Duration::from_secs(10);
+/// How long the script waits for the first thread to end the profiler before its own thread does.
+const STOPS_WITHIN: Duration = Duration::from_secs(10);
 /// How long steps are counted at most.
 const STEPS_WITHIN: Duration = Duration::from_secs(60);
 /// How long the job may take to begin, to end the profiler and to write the trace. The first start of torch's profiler on a GPU takes
 /// seconds, and a loop of 300,000 calls a second writes for half a minute.
 const WRITES_WITHIN: Duration = Duration::from_secs(120);
 /// How long the job's interpreter may take to ask.
-const ASKS_WITHIN: Duration = Duration::from_secs(10);
+const CALL_WITHIN: Duration = Duration::from_secs(10);
 /// Between two looks.
 const LOOKS: Duration = Duration::from_millis(20);
 
@@ -56,10 +56,14 @@ pub enum InjectError {
     #[error("process {0} belongs to another user: run trainmon with sudo")]
     Denied(u32),
     /// It is in a container.
-    #[error("process {0} sees other files or processes than trainmon, as in a container or a chroot: run trainmon inside it")]
+    #[error(
+        "process {0} sees other files or processes than trainmon, as in a container or a chroot: run trainmon inside it"
+    )]
     Elsewhere(u32),
     /// It is no Python.
-    #[error("process {pid} runs {program}, not an interpreter of Python: name the process that trains; `trainmon` lists them")]
+    #[error(
+        "process {pid} runs {program}, not an interpreter of Python: name the process that trains; `trainmon` lists them"
+    )]
     NotPython {
         /// Its PID.
         pid: u32,
@@ -94,7 +98,7 @@ pub enum InjectError {
     },
     /// It was started so.
     #[error(
-        "the Python of process {0} was told to run no script of others: start the job without -X disable_remote_debug and PYTHON_DISABLE_REMOTE_DEBUG, or with `trainmon run -- CMD`"
+        "the Python of process {0} runs no script of another process: start the job without -X disable_remote_debug and PYTHON_DISABLE_REMOTE_DEBUG, or with `trainmon run -- CMD`"
     )]
     Forbidden(u32),
     /// It was built so.
@@ -131,7 +135,7 @@ pub enum InjectError {
     Profiled(u32),
     /// It never came to the script.
     #[error(
-        "process {pid} did not come to run the script for {waited:.0} s: its main thread is in a long call; try again, or use --probe"
+        "process {pid} did not come to run the script for {waited:.0} s: its first thread is in a long call; try again, or use --probe"
     )]
     NeverCame {
         /// Its PID.
@@ -148,7 +152,9 @@ pub enum InjectError {
         why: String,
     },
     /// No trace came.
-    #[error("process {pid} began a profile and wrote no trace to {folder} within {waited:.0} s: is there room on the disk?")]
+    #[error(
+        "process {pid} began a profile and wrote no trace to {folder} within {waited:.0} s: is there room on the disk?"
+    )]
     NoTrace {
         /// Its PID.
         pid: u32,

@@ -28,7 +28,12 @@ impl Job {
         fs::create_dir(folder.path().join("tmp")).unwrap();
         let mut command = Command::new(fake_python(folder.path(), mode));
         let trace = format!("{}/tests/fixtures/profiles/waits-item.json", env!("CARGO_MANIFEST_DIR"));
-        command.args(["--trace", &trace]).env_clear().env("TMPDIR", folder.path().join("tmp")).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+            .args(["--trace", &trace])
+            .env_clear()
+            .env("TMPDIR", folder.path().join("tmp"))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         with(&mut command);
         Self { target: Target::spawn(&mut command), folder }
     }
@@ -76,8 +81,14 @@ fn a_job_that_was_not_started_for_it_gives_a_profile_and_nothing_is_left_behind(
 fn without_the_word_nothing_is_run_and_the_word_is_named() {
     let job = Job::start("works");
     let mut command = job.profile(&[]);
-    command = trainmon(&command.get_args().filter(|word| *word != "--inject").map(|word| word.to_str().unwrap()).collect::<Vec<_>>());
-    refused(command, 1, &["was not started to be profiled", &format!("`trainmon profile --pid {} --inject`", job.target.pid())]);
+    command = trainmon(
+        &command.get_args().filter(|word| *word != "--inject").map(|word| word.to_str().unwrap()).collect::<Vec<_>>(),
+    );
+    refused(
+        command,
+        1,
+        &["was not started to be profiled", &format!("`trainmon profile --pid {} --inject`", job.target.pid())],
+    );
     assert!(job.left().is_empty() && !job.folder.path().join("bin/asked").exists());
     for bad in [&["--probe"][..], &["--all-ranks"], &["--dry-run", "--json"], &["--dry-run", "-o", "a.json"]] {
         assert_eq!(finish(job.profile(bad)).status.code(), Some(2), "{bad:?}");
@@ -100,13 +111,23 @@ fn a_dry_run_prints_all_that_would_run_and_does_nothing() {
     assert_eq!(told["pid"].to_string(), job.target.pid());
     assert_eq!((&told["steps"], &told["stacks"], &told["seconds"]), (&3.into(), &1.into(), &60.0.into()));
     let source = include_str!("../../assets/inject/profile.py");
-    assert_eq!(script.lines().filter(|line| !source.lines().any(|own| own == *line)).take(1).collect::<Vec<_>>().len(), 1);
+    assert_eq!(
+        script.lines().filter(|line| !source.lines().any(|own| own == *line)).take(1).collect::<Vec<_>>().len(),
+        1
+    );
     let (_, command) = script.rsplit_once("run it:\n").unwrap();
     assert!(command.starts_with(&format!("# {}", job.folder.path().join("bin/python3.14").display())), "{command}");
-    assert!(command.contains("-I -S -c") && command.contains("sys.remote_exec") && command.contains("script.py"), "{command}");
+    assert!(
+        command.contains("-I -S -c") && command.contains("sys.remote_exec") && command.contains("script.py"),
+        "{command}"
+    );
     assert!(job.left().is_empty() && !job.folder.path().join("bin/asked").exists());
     let python = installed("python3").unwrap();
-    let mut check = Command::new(python).args(["-c", "import ast, sys; ast.parse(sys.stdin.read())"]).stdin(Stdio::piped()).spawn().unwrap();
+    let mut check = Command::new(python)
+        .args(["-c", "import ast, sys; ast.parse(sys.stdin.read())"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
     std::io::Write::write_all(check.stdin.as_mut().unwrap(), script.as_bytes()).unwrap();
     drop(check.stdin.take());
     assert!(check.wait().unwrap().success(), "it is a script");
@@ -142,7 +163,11 @@ fn each_reason_not_to_is_one_line_with_what_to_do() {
 #[test]
 fn what_is_no_job_for_it_is_refused_before_anything_runs() {
     let mut sleeping = Target::sleeping();
-    refused(trainmon(&["profile", "--pid", &sleeping.pid(), "--inject"]), 1, &["runs sleep, not an interpreter of Python"]);
+    refused(
+        trainmon(&["profile", "--pid", &sleeping.pid(), "--inject"]),
+        1,
+        &["runs sleep, not an interpreter of Python"],
+    );
     let pid = sleeping.pid();
     sleeping.end();
     refused(trainmon(&["profile", "--pid", &pid, "--inject"]), 3, &["has ended"]);
@@ -227,7 +252,12 @@ fn another_view_of_the_files_is_a_container() {
     let program = fake_python(folder.path(), "works");
     let spawn = |arguments: &[&str]| {
         let mut command = Command::new(arguments[0]);
-        let command = command.args(&arguments[1..]).arg(&program).args(["--trace", "x"]).stdout(Stdio::null()).stderr(Stdio::null());
+        let command = command
+            .args(&arguments[1..])
+            .arg(&program)
+            .args(["--trace", "x"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         Target::spawn(command)
     };
     for enclosed in [&["unshare", "--mount"][..], &["chroot", "/."]] {
@@ -285,19 +315,33 @@ fn the_files_belong_to_the_jobs_user() {
     // Both write beside the interpreter.
     fs::set_permissions(stage.path().join("bin"), std::os::unix::fs::PermissionsExt::from_mode(0o1777)).unwrap();
     let mut command = Command::new(&python);
-    command.arg("--trace").arg(&trace).env_clear().env("TMPDIR", &place).stdout(Stdio::null()).stderr(Stdio::null()).uid(65534).gid(65534);
+    command
+        .arg("--trace")
+        .arg(&trace)
+        .env_clear()
+        .env("TMPDIR", &place)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .uid(65534)
+        .gid(65534);
     let job = Target::spawn(&mut command);
     while !fs::read_link(format!("/proc/{}/exe", job.id())).is_ok_and(|exe| exe == python) {
         pause(10);
     }
     let pid = job.pid();
-    let mut taking =
-        trainmon(&["profile", "--pid", &pid, "--inject", "--for", "300ms", "--json"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut taking = trainmon(&["profile", "--pid", &pid, "--inject", "--for", "300ms", "--json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut owners = Vec::new();
     while taking.try_wait().unwrap().is_none() {
         for entry in fs::read_dir(&place).unwrap().flatten() {
             if let Ok(found) = entry.metadata() {
-                owners.push((std::os::unix::fs::MetadataExt::uid(&found), std::os::unix::fs::MetadataExt::mode(&found) & 0o777));
+                owners.push((
+                    std::os::unix::fs::MetadataExt::uid(&found),
+                    std::os::unix::fs::MetadataExt::mode(&found) & 0o777,
+                ));
             }
         }
         pause(5);

@@ -70,6 +70,7 @@ def native_threads(job: InjectJob) -> int:
 def left(trainmon: str, python: str, times: int) -> bool:
     """Profiles of every kind, and what of them stays in the job."""
     good = True
+    # The last one forks workers all the time, which it logs as waiting, and torch does not.
     for options_of_job in ((), ("--thread",), ("--epoch", "40")):
         with InjectJob(*options_of_job, python=python) as job, tempfile.TemporaryDirectory() as folder:
             job.train()
@@ -91,7 +92,7 @@ def left(trainmon: str, python: str, times: int) -> bool:
             good = good and not found and not files and not said
             print(
                 f"job {' '.join(options_of_job) or 'with its loop in the main thread'}: {times} profiles, {statistics.median(took):.1f} s each "
-                f"(median; longest {max(took):.1f}); waits for data off by {statistics.mean(off):.1f} points (longest {max(off):.1f}); "
+                f"(median; longest {max(took):.1f}); waits for data off by {statistics.mean(off):.1f} points (most {max(off):.1f}); "
                 f"left in Python: {'; '.join(found) or 'nothing'}; files: {files or 'none'}; said: {said or 'nothing'}; "
                 f"native threads: {native_threads(job) - threads:+d}",
                 flush=True,

@@ -29,7 +29,9 @@ fn main() -> ExitCode {
     let mode = fs::read_to_string(folder.join("mode")).unwrap_or_default();
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.as_slice() {
-        [isolated, site, c, code, pid, script] if (isolated.as_str(), site.as_str(), c.as_str()) == ("-I", "-S", "-c") => {
+        [isolated, site, c, code, pid, script]
+            if (isolated.as_str(), site.as_str(), c.as_str()) == ("-I", "-S", "-c") =>
+        {
             assert!(code.contains("sys.remote_exec") && std::env::var_os("SECRET").is_none(), "{code}");
             called(folder, &mode, pid, script)
         }
@@ -50,9 +52,9 @@ fn called(folder: &Path, mode: &str, pid: &str, script: &str) -> ExitCode {
             eprintln!("Fatal Python error: Failed to import encodings module");
             return ExitCode::FAILURE;
         }
-        _ => "asked",
+        _ => "done",
     };
-    if said == "asked" {
+    if said == "done" {
         assert!(fs::metadata(script).unwrap().is_file() && pid.parse::<u32>().is_ok(), "{pid} {script}");
         fs::write(folder.join("asking"), script).unwrap();
         fs::rename(folder.join("asking"), folder.join("asked")).unwrap();
@@ -92,7 +94,8 @@ impl Script {
     }
 
     fn tell(&self, state: &str) {
-        let text = format!("{{\"state\": \"{state}\", \"why\": \"No space left\\u001b[31m on device\", \"steps\": 2}}");
+        let text =
+            format!("{{\"state\": \"{state}\", \"why\": \"No space left\\u001b[31m on device\", \"steps\": 2}}");
         fs::write(self.folder.join("status"), text).unwrap();
     }
 

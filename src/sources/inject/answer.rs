@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use super::folder::script_in;
-use super::{ASKS_WITHIN, InjectError, InjectTarget};
+use super::{CALL_WITHIN, InjectError, InjectTarget};
 use crate::sources::py_spy::child::{self, ChildEnding};
 use crate::sources::py_spy::find::TrustedProgram;
 use crate::sources::py_spy::refusal;
@@ -44,18 +44,18 @@ pub fn ask(
     let (pid, script) = (target.own_pid.to_string(), script.to_string_lossy());
     let arguments: Vec<&str> = ISOLATED.into_iter().chain([CALL, &pid, &script]).collect();
     let never = AtomicBool::new(false);
-    let ran = child::run(interpreter, &arguments, ASKS_WITHIN, MESSAGES, &never)
+    let ran = child::run(interpreter, &arguments, CALL_WITHIN, MESSAGES, &never)
         .map_err(|error| failed(crate::errors::without_number(&error)))?;
     match ran.ending {
         ChildEnding::Exited(status) if status.success() => {}
         ChildEnding::Exited(_) => return Err(failed(refusal::said(&ran.err(MESSAGES)))),
-        _ => return Err(failed(format!("it took longer than {} s", ASKS_WITHIN.as_secs()))),
+        _ => return Err(failed(format!("it took longer than {} s", CALL_WITHIN.as_secs()))),
     }
     let said = ran.out(MESSAGES);
     let (kind, rest) = said.trim().split_once(' ').unwrap_or((said.trim(), ""));
     let pid = target.pid;
     Err(match kind {
-        "asked" => return Ok(()),
+        "done" => return Ok(()),
         "old" => InjectError::OldPython { pid, version: fit(rest, 20) },
         "PermissionError" => {
             let again = format!("profile --pid {pid} --inject");

@@ -14,10 +14,10 @@ use crate::sources::job_rights::JobRights;
 
 /// What its name begins with. The PID of the job and 16 digits follow.
 const PREFIX: &str = "trainmon-";
-const DIGITS: usize = 16;
+const NAME_DIGITS: usize = 16;
 /// What trainmon locks while it waits, the script, what that says, and the trace.
 const LOCK: &str = "lock";
-const SCRIPT: &str = "script.py";
+const SCRIPT_FILE: &str = "script.py";
 const STATUS: &str = "status";
 const TRACE: &str = "trace.json";
 /// Most bytes that the script says. The file has room for them from the beginning, for a disk that is full.
@@ -36,7 +36,7 @@ pub struct InjectFolder {
 
 /// Where the script is in a folder.
 pub fn script_in(folder: &Path) -> PathBuf {
-    folder.join(SCRIPT)
+    folder.join(SCRIPT_FILE)
 }
 
 impl InjectFolder {
@@ -54,7 +54,10 @@ impl InjectFolder {
         for place in &target.places {
             let path = named(place, target.own_pid);
             let text = script(&path);
-            let made = target.rights.act(|| make(&path, &text)).unwrap_or_else(|| Err(io::ErrorKind::PermissionDenied.into()));
+            let made = target
+                .rights
+                .act(|| make(&path, &text))
+                .unwrap_or_else(|| Err(io::ErrorKind::PermissionDenied.into()));
             match made {
                 Ok(lock) => return Ok(Self { path, rights: target.rights.clone(), pending: false, _lock: lock }),
                 Err(why) => {
@@ -95,9 +98,11 @@ impl InjectFolder {
     /// The system's.
     pub fn trace(&self) -> io::Result<(File, PathBuf)> {
         let path = self.path.join(TRACE);
-        let file = self.rights.act(|| opened(&path)).unwrap_or_else(|| Err(io::ErrorKind::PermissionDenied.into()))?;
+        let file =
+            self.rights.act(|| opened(&path)).unwrap_or_else(|| Err(io::ErrorKind::PermissionDenied.into()))?;
         // With more rights than the job's, its name may lead anywhere by now.
-        let path = if crate::trust::privileged() { format!("/proc/self/fd/{}", file.as_raw_fd()).into() } else { path };
+        let path =
+            if crate::trust::privileged() { format!("/proc/self/fd/{}", file.as_raw_fd()).into() } else { path };
         Ok((file, path))
     }
 
@@ -137,7 +142,7 @@ fn named(place: &Path, pid: u32) -> PathBuf {
 /// The PID in the name of such a folder.
 fn pid_in(name: &str) -> Option<u32> {
     let (pid, digits) = name.strip_prefix(PREFIX)?.split_once('-')?;
-    let whole = digits.len() == DIGITS && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let whole = digits.len() == NAME_DIGITS && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
     if whole { pid.parse().ok() } else { None }
 }
 
@@ -170,6 +175,7 @@ fn opened(path: &Path) -> io::Result<File> {
 /// Whether a trainmon waits for what is in this folder.
 fn is_locked(folder: &Path) -> bool {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let lock = File::options().read(true).write(true).custom_flags(flags.bits().cast_signed()).open(folder.join(LOCK));
+    let lock =
+        File::options().read(true).write(true).custom_flags(flags.bits().cast_signed()).open(folder.join(LOCK));
     lock.is_ok_and(|lock| fcntl_lock(&lock, FlockOperation::NonBlockingLockExclusive).is_err())
 }

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::{InjectTarget, LATE, STEPS_WITHIN};
+use super::{InjectTarget, STEPS_WITHIN, STOPS_WITHIN};
 use crate::sources::profile_wish::{ProfileWindow, ProfileWish};
 
 /// All of it but the parameters.
-const SCRIPT: &str = include_str!("../../../assets/inject/profile.py");
+const INJECTED: &str = include_str!("../../../assets/inject/profile.py");
 /// The line that the parameters replace.
 const PLACE: &str = "PARAMETERS = {}  # trainmon writes them here\n";
 
@@ -33,10 +33,10 @@ pub fn text(target: &InjectTarget, folder: &Path, wish: ProfileWish) -> String {
         seconds: longest(wish).as_secs_f64(),
         steps: steps(wish).unwrap_or(0),
         stacks: wish.stacks.into(),
-        late: LATE.as_secs_f64(),
+        late: STOPS_WITHIN.as_secs_f64(),
     };
     let parameters = serde_json::to_string(&parameters).unwrap_or_default();
-    SCRIPT.replacen(PLACE, &format!("PARAMETERS = {parameters}\n"), 1)
+    INJECTED.replacen(PLACE, &format!("PARAMETERS = {parameters}\n"), 1)
 }
 
 /// How many steps are recorded, if steps are counted.

@@ -19,12 +19,12 @@ use crate::trust;
 /// The first version with `sys.remote_exec`.
 const OLDEST_MINOR: u32 = 14;
 /// What the kernel adds to the path of a file that is gone.
-const GONE: &str = " (deleted)";
+const DELETED: &str = " (deleted)";
 /// Where a job has its temporary files, as Python's tempfile looks for them.
-const VARIABLES: [&str; 3] = ["TMPDIR", "TEMP", "TMP"];
+const PLACE_VARIABLES: [&str; 3] = ["TMPDIR", "TEMP", "TMP"];
 const USUAL: [&str; 2] = ["/tmp", "/var/tmp"];
 /// Longest such path, bytes: Python keeps 512 for the path of the script.
-const LONGEST: usize = 400;
+const PLACE_MAX: usize = 400;
 
 /// A process that can be asked to profile itself.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ pub struct InjectTarget {
     pub pid: u32,
     /// Its PID as it knows it.
     pub own_pid: u32,
-    /// Who it is.
+    /// Its identity.
     pub(super) id: ProcessId,
     /// Its interpreter.
     pub(super) program: PathBuf,
@@ -147,9 +147,9 @@ fn check_program(pid: u32, program: &Path) -> Result<(), InjectError> {
     let Some(version) = name.strip_prefix("python") else {
         return Err(InjectError::NotPython { pid, program: shown() });
     };
-    if version.ends_with(GONE) {
+    if version.ends_with(DELETED) {
         let program = program.to_string_lossy();
-        let program = fit(program.strip_suffix(GONE).unwrap_or(&program), 160);
+        let program = fit(program.strip_suffix(DELETED).unwrap_or(&program), 160);
         return Err(InjectError::Replaced { pid, program });
     }
     match minor_of(&name) {
@@ -177,21 +177,23 @@ fn sees_the_same(proc_root: &Path, folder: &Path) -> bool {
         matches!(links, (Ok(ours), Ok(theirs)) if ours == theirs)
     };
     let roots = (fs::metadata("/"), fs::metadata(folder.join("root")));
-    let same_root = matches!(roots, (Ok(ours), Ok(theirs)) if (ours.dev(), ours.ino()) == (theirs.dev(), theirs.ino()));
+    let same_root =
+        matches!(roots, (Ok(ours), Ok(theirs)) if (ours.dev(), ours.ino()) == (theirs.dev(), theirs.ino()));
     namespace("ns/mnt") && namespace("ns/pid") && same_root
 }
 
 /// Where a process may have temporary files, by its environment. Names that are no text cannot be told to the script.
 fn places(environ: &[u8]) -> Vec<PathBuf> {
     let variable = |name: &str| {
-        let value =
-            environ.rsplit(|byte| *byte == 0).find_map(|one| one.strip_prefix(name.as_bytes())?.strip_prefix(b"="))?;
+        let value = environ
+            .rsplit(|byte| *byte == 0)
+            .find_map(|one| one.strip_prefix(name.as_bytes())?.strip_prefix(b"="))?;
         Some(PathBuf::from(OsStr::from_bytes(value)))
     };
-    let all = VARIABLES.into_iter().filter_map(variable).chain(USUAL.map(PathBuf::from));
+    let all = PLACE_VARIABLES.into_iter().filter_map(variable).chain(USUAL.map(PathBuf::from));
     let mut places: Vec<PathBuf> = Vec::new();
     for place in all {
-        let usable = place.is_absolute() && place.as_os_str().len() <= LONGEST && place.to_str().is_some();
+        let usable = place.is_absolute() && place.as_os_str().len() <= PLACE_MAX && place.to_str().is_some();
         if usable && !places.contains(&place) {
             places.push(place);
         }

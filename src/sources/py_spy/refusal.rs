@@ -113,10 +113,7 @@ fn denied_to(root: bool, foreign: bool, ptrace_scope: &str, arguments: &str) -> 
         "3" => (" (kernel.yama.ptrace_scope is 3 until the next boot)", None),
         _ if root => (" (CAP_SYS_PTRACE is missing)", Some("docker run --cap-add SYS_PTRACE".to_owned())),
         _ if foreign => (" (it is another user's)", Some(sudo)),
-        "1" => (
-            " (kernel.yama.ptrace_scope is 1)",
-            Some("sudo sysctl kernel.yama.ptrace_scope=0".to_owned()),
-        ),
+        "1" => (" (kernel.yama.ptrace_scope is 1)", Some("sudo sysctl kernel.yama.ptrace_scope=0".to_owned())),
         "2" => (" (kernel.yama.ptrace_scope is 2)", Some(sudo)),
         _ => ("", Some(sudo)),
     }

@@ -97,7 +97,9 @@ impl Supervisor {
     ) -> io::Result<Self> {
         let (control, other) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         let most = most.to_string();
-        let fields = [most.as_bytes(), program.path.as_os_str().as_bytes()].into_iter().chain(arguments.iter().map(|one| one.as_bytes()));
+        let fields = [most.as_bytes(), program.path.as_os_str().as_bytes()]
+            .into_iter()
+            .chain(arguments.iter().map(|one| one.as_bytes()));
         let request = fields.collect::<Vec<_>>().join(&0);
         let files: Vec<_> = streams.into_iter().chain(program.held.as_ref().map(AsFd::as_fd)).collect();
         let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(STANDARD_FILES))];

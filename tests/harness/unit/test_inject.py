@@ -60,7 +60,7 @@ class Script(InFolder):
             self.assertAlmostEqual(profile["loop"]["input_wait"], waits(steps), delta=0.05)
             self.assertEqual((profile["with_shapes"], profile["with_stack"]), (True, False))
             self.clean(job, before)
-            self.assertEqual(waiting.left(), ["lock", "script.py", "status", "trace.json"])
+            self.assertEqual(waiting.left(), ["lock", "status", "trace.json"])
 
     def test_steps_are_exactly_those_asked_for(self) -> None:
         with InjectJob() as job:
