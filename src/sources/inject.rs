@@ -98,7 +98,7 @@ pub enum InjectError {
     },
     /// It was started so.
     #[error(
-        "the Python of process {0} runs no script of another process: start the job without -X disable_remote_debug and PYTHON_DISABLE_REMOTE_DEBUG, or with `trainmon run -- CMD`"
+        "the Python of process {0} runs no script of another process: start the job without -X disable-remote-debug and PYTHON_DISABLE_REMOTE_DEBUG, or with `trainmon run -- CMD`"
     )]
     Forbidden(u32),
     /// It was built so.

@@ -137,7 +137,7 @@ fn a_dry_run_prints_all_that_would_run_and_does_nothing() {
 fn each_reason_not_to_is_one_line_with_what_to_do() {
     for (mode, code, parts) in [
         ("old", 1, ["runs Python 3.13.1, and only 3.14", "`trainmon run -- CMD`"]),
-        ("forbidden", 1, ["PYTHON_DISABLE_REMOTE_DEBUG", "-X disable_remote_debug"]),
+        ("forbidden", 1, ["PYTHON_DISABLE_REMOTE_DEBUG", "-X disable-remote-debug"]),
         ("without", 1, ["built without remote debugging", "--probe"]),
         ("replaced", 1, ["python3.14, was replaced", "start the job again"]),
         ("crashes", 1, ["cannot run ", "Failed to import encodings"]),

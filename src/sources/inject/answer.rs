@@ -25,7 +25,7 @@ pub fn command(target: &InjectTarget, folder: &Path) -> String {
     let script = script_in(folder);
     let words = [target.program.as_path(), Path::new("-I"), Path::new("-S"), Path::new("-c"), Path::new(CALL)];
     let words = words.into_iter().chain([Path::new(&pid), &script]);
-    let command = words.map(|word| shell_word(word)).collect::<Vec<_>>().join(" ");
+    let command = words.map(shell_word).collect::<Vec<_>>().join(" ");
     command.lines().map(|line| format!("# {line}").trim_end().to_owned() + "\n").collect()
 }
 

@@ -54,3 +54,20 @@ pub fn longest(wish: ProfileWish) -> Duration {
         ProfileWindow::Steps(_) => STEPS_WITHIN,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parameters_have_one_place() {
+        assert_eq!(INJECTED.matches(PLACE).count(), 1);
+        let wish = |window| ProfileWish { window, stacks: false };
+        let half = wish(ProfileWindow::For(Duration::from_millis(500)));
+        assert_eq!((steps(half), longest(half)), (None, Duration::from_millis(500)));
+        assert_eq!(
+            (steps(wish(ProfileWindow::Steps(3))), longest(wish(ProfileWindow::Steps(3)))),
+            (Some(3), STEPS_WITHIN)
+        );
+    }
+}

@@ -96,11 +96,14 @@ impl InjectTarget {
     /// # Errors
     /// What is not so.
     pub(super) fn check(&self, proc_root: &Path) -> Result<(), InjectError> {
-        let stat = stat_of(proc_root, self.pid).filter(|stat| stat.is_alive());
-        match stat.filter(|stat| stat.start_ticks == self.id.start_ticks) {
+        let stat = stat_of(proc_root, self.pid).filter(|stat| stat.start_ticks == self.id.start_ticks);
+        match stat {
+            // The first thread is the one that runs the script.
             None => Err(InjectError::Ended(self.pid)),
+            Some(stat) if matches!(stat.state, 'Z' | 'X' | 'x') => Err(InjectError::Ended(self.pid)),
             Some(stat) if matches!(stat.state, 'T' | 't') => Err(InjectError::Stopped(self.pid)),
-            Some(stat) if stat.program != self.image => Err(InjectError::Execed(self.pid)),
+            // A process that is about to end has no memory any more.
+            Some(stat) if stat.program != self.image && stat.program != 0 => Err(InjectError::Execed(self.pid)),
             Some(_) => Ok(()),
         }
     }
@@ -199,4 +202,41 @@ fn places(environ: &[u8]) -> Vec<PathBuf> {
         }
     }
     places
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interpreter_is_known_by_its_name() {
+        for (program, refused) in [
+            ("/usr/bin/python3.14", None),
+            ("/opt/env/bin/python3.14t", None),
+            ("/usr/bin/python3.15d", None),
+            // It says its version when it is called.
+            ("/usr/bin/python3", None),
+            ("/usr/bin/python3.9", Some("runs Python 3.9,")),
+            ("/usr/bin/python3.14 (deleted)", Some("/usr/bin/python3.14, was replaced")),
+            ("/bin/bash", Some("runs bash, not an interpreter")),
+        ] {
+            let said = check_program(7, Path::new(program)).err().map(|error| error.to_string());
+            assert_eq!(said.is_some(), refused.is_some(), "{program}: {said:?}");
+            assert!(said.unwrap_or_default().contains(refused.unwrap_or_default()), "{program}");
+        }
+        assert_eq!(["python3.14", "python3.9", "python3", "perl"].map(minor_of), [Some(14), Some(9), None, None]);
+    }
+
+    #[test]
+    fn temporary_files_are_where_python_would_put_them() {
+        let paths =
+            |environ: &[u8]| places(environ).into_iter().map(|place| place.display().to_string()).collect::<Vec<_>>();
+        assert_eq!(paths(b"A=1\0"), ["/tmp", "/var/tmp"]);
+        assert_eq!(paths(b"TMPDIR=/a\0TMP=/b\0TMPDIR=/srv/c\0"), ["/srv/c", "/b", "/tmp", "/var/tmp"]);
+        // No text, not absolute, too long for the interpreter.
+        let long = format!("TMPDIR=/{}\0", "a".repeat(400));
+        for environ in [&b"TMPDIR=/\xff\0"[..], b"TMPDIR=here\0", b"TMPDIR=\0", b"TMPDIR=/tmp\0", long.as_bytes()] {
+            assert_eq!(paths(environ), ["/tmp", "/var/tmp"]);
+        }
+    }
 }
