@@ -21,7 +21,8 @@ use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
-use super::profile_wish::ProfileWish;
+use super::kineto::ProfileWish;
+use crate::profiles::asked::{ProfileAsker, ProfileStage};
 use folder::InjectFolder;
 pub use target::{InjectTarget, may_be_asked};
 
@@ -200,7 +201,7 @@ pub fn dry_run(target: &InjectTarget, wish: ProfileWish) -> String {
     format!("{script}\n# The command that has process {} run it:\n{command}", target.pid)
 }
 
-/// Has a job profile itself, and waits for the trace. `wanted` says whether to go on.
+/// Has a job profile itself, and waits for the trace.
 ///
 /// # Errors
 /// Why no profile was taken. The job goes on in each case.
@@ -208,7 +209,7 @@ pub fn take(
     proc_root: &Path,
     target: &InjectTarget,
     wish: ProfileWish,
-    wanted: &dyn Fn() -> bool,
+    asker: &dyn ProfileAsker,
 ) -> Result<InjectedTrace, InjectError> {
     let interpreter = target.interpreter()?;
     let mut folder = InjectFolder::create(target, |folder| script::text(target, folder, wish))?;
@@ -220,7 +221,7 @@ pub fn take(
     let asked = Instant::now();
     let mut begun: Option<Instant> = None;
     loop {
-        if !wanted() {
+        if !asker.wanted() {
             return Err(InjectError::GivenUp);
         }
         let status = folder.status();
@@ -236,6 +237,10 @@ pub fn take(
             (Some(_), _) => {
                 let begun = *begun.get_or_insert_with(Instant::now);
                 let waited = begun.elapsed();
+                asker.reached(match waited.checked_sub(script::longest(wish)) {
+                    None => ProfileStage::Recording(wish.window),
+                    Some(writing) => ProfileStage::Writing(writing.as_secs()),
+                });
                 if waited > script::longest(wish) + WRITES_WITHIN {
                     let folder = folder.shown();
                     return Err(InjectError::NoTrace { pid, folder, waited: waited.as_secs_f64() });
@@ -244,7 +249,7 @@ pub fn take(
             (None, _) if asked.elapsed() > COMES_WITHIN => {
                 return Err(InjectError::NeverCame { pid, waited: asked.elapsed().as_secs_f64() });
             }
-            (None, _) => {}
+            (None, _) => asker.reached(ProfileStage::Asking(COMES_WITHIN)),
         }
         let here = target.check(proc_root);
         if let Err(InjectError::Ended(_) | InjectError::Execed(_)) = here {

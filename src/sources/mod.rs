@@ -33,7 +33,6 @@ pub(crate) mod outlook;
 pub mod probes;
 mod process;
 pub(crate) mod processes;
-pub mod profile_wish;
 pub mod py_spy;
 pub mod recording;
 pub mod regular_file;

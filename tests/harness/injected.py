@@ -22,11 +22,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from harness import options
-from harness.evaluation.asked import Asked, add_comparison, ask, compared, span
+from harness.evaluation import programs
+from harness.evaluation.asked import Asked, ask, cells, span, told
 from harness.inject_driver import InjectJob, wait_until
 from harness.monitor import Monitor
-from workloads.labels import by_name
+from workloads.labels import Label
 from workloads.launch import Launched
 
 NAME = "dev.py injected"
@@ -51,12 +51,12 @@ class Injectable(Launched):
 def agree(args: argparse.Namespace) -> int:
     """How far profiles are from what programs log."""
 
-    def take(program: str, monitor: Monitor) -> Asked:
-        workload = Injectable(by_name(program), 180.0, args.data)
+    def one(label: Label, monitor: Monitor) -> Asked:
+        workload = Injectable(label, 180.0, args.data)
         workload.python = args.python
         return ask(workload, monitor, args.window, "--inject")
 
-    return compared(PROGRAMS, args, take, NAME)
+    return programs.over(args, NAME, PROGRAMS, one, cells, told, Asked.off)
 
 
 def differences(before: dict[str, object], after: dict[str, object]) -> list[str]:
@@ -145,12 +145,12 @@ def kill(trainmon: str, python: str, times: int) -> bool:
 
 
 def main(words: list[str] | None = None) -> int:
-    parser = options.parser(__doc__, NAME)
+    parser = programs.parser(__doc__, NAME, "shares")
     parser.add_argument("what", choices=["agree", "left", "kill"])
     parser.add_argument("--python", default=sys.executable, help="an interpreter of 3.14 or later, with torch")
     parser.add_argument("--profiles", type=int, default=12, help="for left: how many of each job (default: %(default)s)")
     parser.add_argument("--times", type=int, default=50, help="for kill (default: %(default)s)")
-    add_comparison(parser)
+    parser.add_argument("--window", default="2s", help="for agree: how long to record (default: %(default)s)")
     args = parser.parse_args(words)
     if args.what == "agree":
         return agree(args)

@@ -6,7 +6,8 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::{InjectTarget, STEPS_WITHIN, STOPS_WITHIN};
-use crate::sources::profile_wish::{ProfileWindow, ProfileWish};
+use crate::profiles::asked::ProfileWindow;
+use crate::sources::kineto::ProfileWish;
 
 /// All of it but the parameters.
 const INJECTED: &str = include_str!("../../../assets/inject/profile.py");
