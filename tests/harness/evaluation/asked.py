@@ -64,6 +64,9 @@ def span(path: str, wall_ahead_s: float) -> tuple[float, float]:
         trace = json.load(file)
     base_s = trace.get("baseTimeNanoseconds", 0) / 1e9 - wall_ahead_s
     events = [event for event in trace["traceEvents"] if event.get("ph") == "X" and event.get("cat") in ("cpu_op", "user_annotation")]
+    marked = [(event["ts"], event["ts"] + event["dur"]) for event in events if event["name"].startswith("ProfilerStep")]
+    if marked:
+        return base_s + min(begin for begin, _end in marked) / 1e6, base_s + max(end for _begin, end in marked) / 1e6
     batches = sorted(event["ts"] for event in events if event["name"].startswith("enumerate(DataLoader)"))
     if len(batches) >= 2:
         return base_s + batches[0] / 1e6, base_s + batches[-1] / 1e6
