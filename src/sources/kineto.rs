@@ -145,22 +145,18 @@ impl Asked {
         path.symlink_metadata().is_ok_and(|found| found.is_file()).then_some(path)
     }
 
-    /// How far it is with this window.
+    /// How far it is with this window. The file of its trace is there from the window's begin on, and empty until its end.
     fn stage(&mut self, window: ProfileWindow) -> ProfileStage {
-        let asking = ProfileStage::Asking(ASKS_WITHIN);
-        let writing = |since: Duration| ProfileStage::Writing(since.as_secs());
-        match window {
-            ProfileWindow::For(length) => match self.start.and_then(|start| start.elapsed().ok()) {
-                Some(begun) => begun.checked_sub(length).map_or(ProfileStage::Recording(window), writing),
-                None => asking,
-            },
-            // The file is there from the first step on, and empty until the last.
-            ProfileWindow::Steps(_) => match self.unfinished().symlink_metadata().map(|file| file.len()) {
-                Ok(0) => ProfileStage::Recording(window),
-                Ok(_) => writing(self.writing.get_or_insert_with(Instant::now).elapsed()),
-                Err(_) => asking,
-            },
-        }
+        let Ok(file) = self.unfinished().symlink_metadata() else {
+            let missed: Duration = LEADS.iter().take(self.given).skip(1).sum();
+            return ProfileStage::Asking(ASKS_WITHIN + missed);
+        };
+        let since = match window {
+            ProfileWindow::For(length) => self.start.and_then(|start| start.elapsed().ok()?.checked_sub(length)),
+            ProfileWindow::Steps(_) if file.len() == 0 => None,
+            ProfileWindow::Steps(_) => Some(self.writing.get_or_insert_with(Instant::now).elapsed()),
+        };
+        since.map_or(ProfileStage::Recording(window), |since| ProfileStage::Writing(since.as_secs()))
     }
 
     /// Where its trace is written to.

@@ -113,7 +113,12 @@ fn main() -> ExitCode {
                 return ExitCode::SUCCESS;
             }
             let (start, length, path) = window_of(&configuration);
-            due = (start >= wishes.looks).then(|| (Instant::now() + start + length, path));
+            if start >= wishes.looks {
+                if wishes.writes {
+                    std::fs::write(partial(&path), "").unwrap();
+                }
+                due = Some((Instant::now() + start + length, path));
+            }
         }
         if due.as_ref().is_some_and(|(at, _)| Instant::now() >= *at)
             && let Some((_, path)) = due.take()
@@ -214,8 +219,13 @@ fn window_of(configuration: &str) -> (Duration, Duration, PathBuf) {
     (start, length, format!("{stem}_{}.json", std::process::id()).into())
 }
 
+/// The file until the trace is whole: it is there as soon as the window begins.
+fn partial(path: &Path) -> PathBuf {
+    path.with_extension("json.tmp")
+}
+
 fn write(path: &Path, content: &[u8], takes: Duration) {
-    let partial = path.with_extension("json.tmp");
+    let partial = partial(path);
     std::fs::write(&partial, content).unwrap();
     sleep(takes);
     std::fs::rename(&partial, path).unwrap();

@@ -105,11 +105,22 @@ fn a_profile_is_given_up_by_key_and_by_leaving_and_nothing_is_left() {
 }
 
 #[test]
+fn a_job_that_has_missed_its_moment_is_asked_for_longer() {
+    let (_folder, _target, mut screen) = watched(&["--looks", "8"], (80, 24));
+    screen.send(&key(Action::TakeProfile));
+    screen.wait_text("profile: asking the job (up to 12 s) · Esc gives up");
+    screen.wait_text("profile: asking the job (up to 23 s) · Esc gives up");
+    screen.send(ESC);
+    screen.wait_text("given up: the job goes on");
+    screen.quit().assert_clean();
+}
+
+#[test]
 fn the_command_says_in_one_line_how_far_the_profile_is() {
     let folder = tempfile::tempdir().unwrap();
     let mut job = fake_kineto(TRACE);
     job.env("KINETO_IPC_SOCKET_DIR", folder.path()).env("KINETO_ONDEMAND_TRACE_DIR", folder.path());
-    let target = Target::spawn(job.args(["--writes", "3"]));
+    let target = Target::spawn(job.args(["--asks", "1", "--writes", "3"]));
     let tall = Conditions { size: (100, 60), ..Conditions::default() };
     let screen = Screen::start(PROGRAM, &["profile", "--for", "600ms", "--pid", &target.pid()], &tall);
     let line = |stage: &str| format!("profile of PID {} · {stage} · Ctrl-C gives up", target.id());
