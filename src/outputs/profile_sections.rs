@@ -1,6 +1,6 @@
 //! What a report says about a profile: its window, what each GPU did, why it was idle, and where its time went.
 
-pub(super) use super::profile_tables::length;
+pub use super::profile_tables::length;
 use super::profile_tables::{brief, counted_calls, finite, tables};
 use super::section::{Column, Point, Section, SectionBody, point, whole};
 use crate::profiles::account::{DeviceAccount, IdleReason, LaunchAccount, LoopAccount, ProfileAccount, StepMark};

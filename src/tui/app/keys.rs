@@ -46,6 +46,7 @@ impl App {
                 return effects;
             }
             Action::Close => return self.close(),
+            other if self.pages.get(self.page).takes(other) => return self.page_act(other),
             Action::TakeProfile => return self.take_profile(),
             Action::Go(Page::Help) if self.page == Page::Help => self.go(Page::Overview),
             Action::Go(page) => self.go(page),
