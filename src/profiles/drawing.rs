@@ -4,12 +4,10 @@
 
 use std::collections::HashMap;
 
-use super::account::IdleReason;
 use super::drawn::{DrawnGap, DrawnLane, DrawnStep, DrawnWork, LaneKind, SliceKind};
-use super::gaps::{self, FoundGap};
-use super::gpu_time::{GpuTime, spans};
-use super::host_time::RuntimeCall;
-use super::intervals::TimeRange;
+use super::gaps::{self, FoundCall, FoundGap, HostDeed};
+use super::gpu_time::spans;
+use super::intervals::{Intervals, TimeRange};
 use super::packed_lane::PackedLane;
 use super::parts::AccountParts;
 use super::scope::Scope;
@@ -23,22 +21,24 @@ const THREADS_DRAWN: usize = 4;
 const GPUS_DRAWN: usize = 2;
 /// Most streams of all GPUs.
 const STREAMS_DRAWN: usize = 5;
-/// The step that is drawn; `None` if nothing happens in it.
-pub fn drawn(parts: &AccountParts<'_>) -> Option<DrawnStep> {
+/// The step that is drawn; `None` if nothing happens in it. `copying` are the moments in which a thread was in a call that copies.
+pub fn drawn(parts: &AccountParts<'_>, copying: &Intervals) -> Option<DrawnStep> {
     let (step, window) = median_step(&parts.scope);
+    let idle = |gpu| (gpu, gaps::idle_kinds(parts, gpu, copying, window));
+    let gpus: Vec<_> = parts.gpus.iter().take(GPUS_DRAWN).map(idle).collect();
     let mut found: Vec<FoundGap<'_>> =
-        parts.gpus.iter().take(GPUS_DRAWN).flat_map(|gpu| gaps::of_gpu(parts, gpu, window)).collect();
-    if parts.gpus.is_empty() {
+        gpus.iter().flat_map(|(gpu, kinds)| gaps::of_gpu(parts, gpu, kinds, window)).collect();
+    if gpus.is_empty() {
         found = gaps::of_loop(parts, window);
     }
     let exact = gaps::ends(&found, window);
     let picture = StepPicture { parts, timeline: parts.timeline, window, exact: &exact };
     let (mut lanes, threads) = picture.threads();
     let streams = picture.streams();
-    for gpu in parts.gpus.iter().take(GPUS_DRAWN) {
+    for (gpu, kinds) in &gpus {
         let own = streams.iter().take(STREAMS_DRAWN).filter(|(index, ..)| *index == gpu.index);
         lanes.extend(own.map(|(index, lane, _)| picture.stream(*index, *lane)));
-        lanes.push(picture.idle(gpu));
+        lanes.push(picture.idle(gpu.index, kinds));
     }
     lanes.retain(|(_, lane)| !lane.slices.is_empty());
     let left_out = threads + streams.len().saturating_sub(STREAMS_DRAWN);
@@ -121,7 +121,7 @@ impl<'a> StepPicture<'a> {
                 packed.push((seen, begin), SliceKind::Python, Some(SliceLabel::of_level(aside)));
             }
             seen = end;
-            packed.push((begin, end), level.reason().drawn(), Some(SliceLabel::of_level(level)));
+            packed.push((begin, end), level.drawn(), Some(SliceLabel::of_level(level)));
         };
         while let Some(level) = walk.open_next(&mut piece) {
             if level.span.start >= self.window.1 {
@@ -175,17 +175,14 @@ impl<'a> StepPicture<'a> {
     }
 
     /// A GPU's idle moments, by what the host did.
-    fn idle(&self, gpu: &GpuTime) -> PlacedLane {
-        let mut moments: Vec<(TimeRange, SliceKind)> = Vec::new();
-        for (reason, part) in IdleReason::ALL.into_iter().zip(&gpu.idle_by) {
-            let within = part.iter().filter(|(begin, end)| *end > self.window.0 && *begin < self.window.1);
-            moments.extend(within.map(|interval| (interval, reason.drawn())));
-        }
+    fn idle(&self, gpu: i64, kinds: &[(SliceKind, Intervals)]) -> PlacedLane {
+        let moments = kinds.iter().flat_map(|(kind, part)| part.iter().map(|moment| (moment, *kind)));
+        let mut moments: Vec<(TimeRange, SliceKind)> = moments.collect();
         moments.sort_unstable();
         let mut packed = self.packed();
         moments.into_iter().for_each(|(interval, kind)| packed.push(interval, kind, None));
-        let drawn = self.lane(packed, LaneKind::Idle, format!("GPU {} idle", gpu.index));
-        (LaneId::Idle, DrawnLane { gpu: Some(gpu.index), ..drawn })
+        let drawn = self.lane(packed, LaneKind::Idle, format!("GPU {gpu} idle"));
+        (LaneId::Idle, DrawnLane { gpu: Some(gpu), ..drawn })
     }
 
     fn packed(&self) -> PackedLane<'a, SliceLabel> {
@@ -197,6 +194,15 @@ impl<'a> StepPicture<'a> {
         DrawnLane { kind, name, slices, ..DrawnLane::default() }
     }
 
+    /// What the host did, and where in the code, by a function or by the call stack beside an operator.
+    fn text_of(&self, did: &HostDeed) -> String {
+        let mut text = did.label.text(self.timeline);
+        if let Some(place) = self.parts.place(None, did.shapes).filter(|_| did.label.function.is_none()) {
+            text += &format!(", {}", place.at);
+        }
+        text
+    }
+
     /// A moment in steps from the begin of this one.
     fn share(&self, moment: i64) -> f64 {
         (moment - self.window.0) as f64 / (self.window.1 - self.window.0).max(1) as f64
@@ -205,8 +211,8 @@ impl<'a> StepPicture<'a> {
     fn gap(&self, gap: &FoundGap<'_>, lanes: &[PlacedLane]) -> DrawnGap {
         let (begin, end) = gap.range;
         let ms = |ns: i64| ns as f64 / 1e6;
-        let by = IdleReason::ALL.into_iter().zip(gap.by).filter(|(_, part)| *part > 0);
-        let mut by: Vec<_> = by.map(|(reason, part)| (reason.drawn(), ms(part))).collect();
+        let by = SliceKind::ALL.into_iter().zip(gap.by).filter(|(_, part)| *part > 0);
+        let mut by: Vec<_> = by.map(|(kind, part)| (kind, ms(part))).collect();
         by.sort_by(|(_, one), (_, other)| other.total_cmp(one));
         let lane_of = |id: LaneId| lanes.iter().position(|(other, _)| *other == id);
         let work = gap.work.map(|span| DrawnWork {
@@ -217,10 +223,10 @@ impl<'a> StepPicture<'a> {
             begin: self.share(span.start),
             end: self.share(span.end),
         });
-        let call = gap.call.as_ref().map(|(call, label): &(RuntimeCall, SliceLabel)| DrawnWork {
+        let call = gap.call.as_ref().map(|FoundCall { call, made }| DrawnWork {
             lane: lane_of(LaneId::Thread(call.lane)),
             place: numbered("thread", self.timeline.threads.get(usize::from(call.lane))),
-            name: label.text(self.timeline),
+            name: self.text_of(made),
             kind: Some(SliceKind::Launch),
             begin: self.share(call.start),
             end: self.share(call.end),
@@ -232,7 +238,8 @@ impl<'a> StepPicture<'a> {
             ms: ms(end - begin),
             goes_on: gap.end > self.window.1,
             by,
-            host: gap.host.map(|label| label.text(self.timeline)).unwrap_or_default(),
+            host: gap.host.as_ref().map(|host| self.text_of(host)).unwrap_or_default(),
+            host_lane: gap.host.and_then(|host| lane_of(LaneId::Thread(host.lane))),
             work,
             call,
         }
@@ -311,20 +318,21 @@ mod tests {
         };
         use SliceKind::{Annotation, Compute, Data, Launch, Operator};
         let loader = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__";
-        assert_eq!(of("annotations"), [(0, 400, Annotation, loader)]);
+        let batch = "enumerate(DataLoader)";
+        assert_eq!(of("annotations"), [(0, 400, Annotation, batch)]);
         assert_eq!(
             of("loop, thread 1"),
             [
-                (0, 400, Data, loader),
+                (0, 400, Data, batch),
                 (400, 450, Operator, "aten::mm"),
                 (450, 500, Launch, "cudaLaunchKernel in aten::mm"),
                 (500, 600, Operator, "aten::mm"),
-                (600, 1000, Operator, "in no operator"),
+                (600, 1000, Annotation, "in no operator"),
             ]
         );
         let kernel = kernel_name("gemm");
         assert_eq!(of("GPU 0, stream 7"), [(500, 800, Compute, &*kernel)]);
-        let kinds = [(0, 400, Data), (400, 450, Operator), (450, 500, Launch), (800, 1000, Operator)];
+        let kinds = [(0, 400, Data), (400, 450, Operator), (450, 500, Launch), (800, 1000, Annotation)];
         assert_eq!(
             of("GPU 0 idle").into_iter().map(|(begin, end, kind, _)| (begin, end, kind)).collect::<Vec<_>>(),
             kinds

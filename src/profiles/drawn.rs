@@ -176,6 +176,8 @@ pub struct DrawnGap {
     pub by: Vec<(SliceKind, f64)>,
     /// The thing that the host did longest in the largest part; empty if nothing is recorded.
     pub host: String,
+    /// The lane of the thread that did it, if that is drawn.
+    pub host_lane: Option<usize>,
     /// What ran on the GPU next.
     pub work: Option<DrawnWork>,
     /// The call that launched it.

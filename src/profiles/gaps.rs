@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
 use super::account::IdleReason;
+use super::drawn::SliceKind;
 use super::gpu_time::GpuTime;
 use super::host_time::RuntimeCall;
 use super::intervals::{Intervals, TimeRange};
@@ -31,14 +32,47 @@ pub struct FoundGap<'a> {
     pub range: TimeRange,
     /// Where it ends, in the step or after it.
     pub end: i64,
-    /// What the host did meanwhile: nanoseconds by [`IdleReason`].
-    pub by: [i64; IdleReason::COUNT],
+    /// What the host did meanwhile: nanoseconds by kind.
+    pub by: [i64; SliceKind::COUNT],
     /// What it did longest.
-    pub host: Option<SliceLabel>,
+    pub host: Option<HostDeed>,
     /// What ran next.
     pub work: Option<&'a GpuSpan>,
-    /// The call that launched it, and its name.
-    pub call: Option<(RuntimeCall, SliceLabel)>,
+    /// The call that launched it.
+    pub call: Option<FoundCall>,
+}
+
+/// Something that a thread did, with the shapes of its operator, which may have its place in the code.
+#[derive(Debug, Clone, Copy)]
+pub struct HostDeed {
+    /// Its name.
+    pub label: SliceLabel,
+    /// Shapes and call stack, 0 for none.
+    pub shapes: u32,
+    /// The thread.
+    pub lane: u16,
+}
+
+impl HostDeed {
+    /// What a thread does; `aside` is what its Python does, where that is filed elsewhere.
+    fn new(level: &OpenSpan<'_>, aside: Option<&OpenSpan<'_>>) -> Self {
+        let (shapes, lane) = (level.operator.unwrap_or(level.span).shapes, level.span.lane);
+        // A step is no work of its own.
+        if let Some(aside) = aside.filter(|_| level.facts.step) {
+            return Self { label: SliceLabel::of_level(aside), shapes, lane };
+        }
+        let function = level.function.or_else(|| aside.and_then(|aside| aside.function));
+        Self { label: SliceLabel { function, ..SliceLabel::of_level(level) }, shapes, lane }
+    }
+}
+
+/// A call that launched what ended a gap.
+#[derive(Debug, Clone, Copy)]
+pub struct FoundCall {
+    /// The call.
+    pub call: RuntimeCall,
+    /// What it was made for.
+    pub made: HostDeed,
 }
 
 impl FoundGap<'_> {
@@ -48,22 +82,62 @@ impl FoundGap<'_> {
     }
 
     /// What the host did for the largest part of it.
-    fn reason(&self) -> IdleReason {
-        let parts = IdleReason::ALL.into_iter().zip(self.by);
-        parts.rev().max_by_key(|(_, part)| *part).map_or(IdleReason::Python, |(reason, _)| reason)
+    fn main_kind(&self) -> SliceKind {
+        let parts = SliceKind::ALL.into_iter().zip(self.by);
+        parts.rev().max_by_key(|(_, part)| *part).map_or(SliceKind::Python, |(kind, _)| kind)
     }
 }
 
+/// The idle time of a GPU within a window, by how it is drawn: each moment has one kind. `copying` are the moments in which a thread
+/// was in a call that copies.
+pub fn idle_kinds(
+    parts: &AccountParts<'_>,
+    gpu: &GpuTime,
+    copying: &Intervals,
+    window: TimeRange,
+) -> [(SliceKind, Intervals); 6] {
+    let part = |reason: IdleReason| {
+        let part = gpu.idle_by.get(reason.index()).into_iter().flat_map(Intervals::iter);
+        Intervals::union(part.filter(|(begin, end)| *end > window.0 && *begin < window.1), window)
+    };
+    let (mut launches, mut annotated) = (part(IdleReason::Launch), part(IdleReason::Operator));
+    let copies = launches.take(copying);
+    let operators = annotated.take(&parts.host.operated);
+    let syncs = Intervals::union_of(vec![part(IdleReason::Sync), copies], window);
+    [
+        (SliceKind::Data, part(IdleReason::InputWait)),
+        (SliceKind::Sync, syncs),
+        (SliceKind::Launch, launches),
+        (SliceKind::Operator, operators),
+        (SliceKind::Annotation, annotated),
+        (SliceKind::Python, part(IdleReason::Python)),
+    ]
+}
+
+/// How long a thread did something in a gap. Of equal ones, the first counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct DeedSum {
+    ns: i64,
+    order: Reverse<usize>,
+    shapes: u32,
+    lane: u16,
+}
+
 /// The gaps of a GPU, in the order of their begins.
-pub fn of_gpu<'a>(parts: &AccountParts<'a>, gpu: &GpuTime, window: TimeRange) -> Vec<FoundGap<'a>> {
+pub fn of_gpu<'a>(
+    parts: &AccountParts<'a>,
+    gpu: &GpuTime,
+    kinds: &[(SliceKind, Intervals)],
+    window: TimeRange,
+) -> Vec<FoundGap<'a>> {
     let mut gaps: Vec<_> = longest(gpu.idle.iter(), window)
         .into_iter()
         .map(|range| FoundGap::new(Some(gpu.index), range, window))
         .collect();
-    for (reason, part) in gpu.idle_by.iter().enumerate() {
+    for (kind, part) in kinds {
         let mut cursor = 0;
         for gap in &mut gaps {
-            let Some(sum) = gap.by.get_mut(reason) else { continue };
+            let Some(sum) = gap.by.get_mut(kind.index()) else { continue };
             part.within(gap.range, &mut cursor, |(begin, end), _| *sum += end - begin);
         }
     }
@@ -71,7 +145,8 @@ pub fn of_gpu<'a>(parts: &AccountParts<'a>, gpu: &GpuTime, window: TimeRange) ->
         gap.work = begun_at(parts, gpu.index, gap.end);
         gap.call = gap.work.and_then(|work| {
             let call = *parts.host.call_of(work.link, work.external)?;
-            Some((call, SliceLabel { operator: call.operator, ..SliceLabel::new(call.name) }))
+            let label = SliceLabel { operator: call.operator, ..SliceLabel::new(call.name) };
+            Some(FoundCall { call, made: HostDeed { label, shapes: 0, lane: call.lane } })
         });
     }
     meanwhile(parts, &mut gaps);
@@ -85,15 +160,15 @@ pub fn of_loop<'a>(parts: &AccountParts<'a>, window: TimeRange) -> Vec<FoundGap<
     let did = |reason: IdleReason| parts.host.did.get(reason.index()).unwrap_or(&nothing);
     let (batches, syncs) = (did(IdleReason::InputWait), did(IdleReason::Sync));
     let syncs = syncs.minus(batches);
-    let reason_of = |range: &TimeRange| {
-        let mut found = IdleReason::Sync;
-        batches.within(*range, &mut 0, |_, _| found = IdleReason::InputWait);
+    let kind_of = |range: TimeRange| {
+        let mut found = SliceKind::Sync;
+        batches.within(range, &mut 0, |_, _| found = SliceKind::Data);
         found
     };
     let ranges = longest(batches.iter().chain(syncs.iter()), window);
     let gaps = ranges.into_iter().map(|range| {
         let mut gap = FoundGap::new(None, range, window);
-        if let Some(part) = gap.by.get_mut(reason_of(&range).index()) {
+        if let Some(part) = gap.by.get_mut(kind_of(range).index()) {
             *part = gap.range.1 - gap.range.0;
         }
         gap
@@ -131,8 +206,8 @@ fn begun_at<'a>(parts: &AccountParts<'a>, gpu: i64, moment: i64) -> Option<&'a G
 /// Finds what the host did longest in each gap, of what it did for the largest part.
 fn meanwhile(parts: &AccountParts<'_>, gaps: &mut [FoundGap<'_>]) {
     let until = gaps.last().map_or(i64::MIN, |gap| gap.range.1);
-    let mut sums: Vec<(IdleReason, TimeRange, HashMap<SliceLabel, (i64, Reverse<usize>)>)> =
-        gaps.iter().map(|gap| (gap.reason(), gap.range, HashMap::new())).collect();
+    let mut sums: Vec<(SliceKind, TimeRange, HashMap<SliceLabel, DeedSum>)> =
+        gaps.iter().map(|gap| (gap.main_kind(), gap.range, HashMap::new())).collect();
     // The loop's thread last: where autograd's threads work, it only waits for them.
     for lane in parts.scope.threads.iter().rev() {
         let of_loop = Some(*lane) == parts.scope.of_loop;
@@ -143,18 +218,18 @@ fn meanwhile(parts: &AccountParts<'_>, gaps: &mut [FoundGap<'_>]) {
             while sums.get(first).is_some_and(|(_, range, _)| range.1 <= begin) {
                 first += 1;
             }
-            let reason = level.reason();
+            let kind = level.drawn();
             let overlapping = sums.iter_mut().skip(first).take_while(|(_, range, _)| range.0 < end);
-            for (_, range, things) in overlapping.filter(|(main, ..)| *main == reason) {
+            for (_, range, things) in overlapping.filter(|(main, ..)| *main == kind) {
                 let common = (begin.max(range.0), end.min(range.1));
                 // A wait for a batch is the loop's.
-                if common.0 >= common.1 || (reason == IdleReason::InputWait && !of_loop) {
+                if common.0 >= common.1 || (kind == SliceKind::Data && !of_loop) {
                     continue;
                 }
-                let label = label(level, python.as_mut().and_then(|python| python.level_at(common.0)));
-                let order = Reverse(things.len());
-                if things.len() < THINGS || things.contains_key(&label) {
-                    things.entry(label).or_insert((0, order)).0 += common.1 - common.0;
+                let deed = HostDeed::new(level, python.as_mut().and_then(|python| python.level_at(common.0)));
+                let first = DeedSum { ns: 0, order: Reverse(things.len()), shapes: deed.shapes, lane: deed.lane };
+                if things.len() < THINGS || things.contains_key(&deed.label) {
+                    things.entry(deed.label).or_insert(first).ns += common.1 - common.0;
                 }
             }
         };
@@ -165,31 +240,22 @@ fn meanwhile(parts: &AccountParts<'_>, gaps: &mut [FoundGap<'_>]) {
         }
     }
     for (gap, (.., things)) in gaps.iter_mut().zip(sums) {
-        gap.host = things.into_iter().max_by_key(|(_, sum)| *sum).map(|(label, _)| label);
+        let most = things.into_iter().max_by_key(|(_, sum)| *sum);
+        gap.host = most.map(|(label, sum)| HostDeed { label, shapes: sum.shapes, lane: sum.lane });
     }
-}
-
-/// What a thread does; `aside` is what its Python does, where that is filed elsewhere.
-fn label(level: &OpenSpan<'_>, aside: Option<&OpenSpan<'_>>) -> SliceLabel {
-    // A step is no work of its own.
-    if let Some(aside) = aside.filter(|_| level.facts.step) {
-        return SliceLabel::of_level(aside);
-    }
-    let function = level.function.or_else(|| aside.and_then(|aside| aside.function));
-    SliceLabel { function, ..SliceLabel::of_level(level) }
 }
 
 /// Finds where in the code the calls were made.
 fn place_calls(parts: &AccountParts<'_>, gaps: &mut [FoundGap<'_>]) {
-    let mut calls: Vec<&mut (RuntimeCall, SliceLabel)> = gaps.iter_mut().filter_map(|gap| gap.call.as_mut()).collect();
-    calls.sort_by_key(|(call, _)| (call.lane, call.start));
-    for of_lane in calls.chunk_by_mut(|(one, _), (other, _)| one.lane == other.lane) {
-        let Some(lane) = of_lane.first().map(|(call, _)| call.lane) else { continue };
+    let mut calls: Vec<&mut FoundCall> = gaps.iter_mut().filter_map(|gap| gap.call.as_mut()).collect();
+    calls.sort_by_key(|found| (found.call.lane, found.call.start));
+    for of_lane in calls.chunk_by_mut(|one, other| one.call.lane == other.call.lane) {
+        let Some(lane) = of_lane.first().map(|found| found.call.lane) else { continue };
         let (mut walk, mut python) = (parts.walk(lane), parts.python_of(lane));
-        for (call, label) in of_lane {
-            let own = walk.level_at(call.start).and_then(|level| level.function);
+        for FoundCall { call, made } in of_lane {
             let aside = python.as_mut().and_then(|python| python.level_at(call.start));
-            label.function = own.or_else(|| aside.and_then(|aside| aside.function));
+            let Some(deed) = walk.level_at(call.start).map(|level| HostDeed::new(level, aside)) else { continue };
+            (made.label.function, made.shapes) = (deed.label.function, deed.shapes);
         }
     }
 }
@@ -199,7 +265,7 @@ pub fn ends(gaps: &[FoundGap<'_>], window: TimeRange) -> Vec<TimeRange> {
     let around = |(begin, end): TimeRange| (begin - AROUND, end + AROUND);
     let ranges = gaps.iter().flat_map(|gap| {
         let work = gap.work.map(|work| (work.start, work.end.min(work.start + FAR)));
-        match (gap.call.as_ref().map(|(call, _)| (call.start, call.end)), work) {
+        match (gap.call.map(|found| (found.call.start, found.call.end)), work) {
             (Some(call), Some(work)) if work.0 - call.0 < FAR => [Some((call.0, work.1.max(call.1))), None],
             (call, work) => [call, work],
         }
@@ -234,6 +300,8 @@ mod tests {
     }
 
     const LOADER: &str = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__";
+
+    const BATCH: &str = "enumerate(DataLoader)";
 
     /// A step of 1 ms with two kernels, the second one launched by autograd's thread, and a shorter and a longer step after it.
     fn trace() -> Vec<String> {
@@ -278,7 +346,7 @@ mod tests {
         use SliceKind::{Data, Launch, Operator, Python, Sync};
         assert_eq!(first.by, [(Data, 0.4), (Operator, 0.038), (Python, 0.02), (Launch, 0.01)]);
         assert_eq!(second.by, [(Sync, 0.06), (Operator, 0.045), (Launch, 0.005)]);
-        assert_eq!((first.gpu, first.ms, first.goes_on, &*first.host), (Some(0), 0.468, false, LOADER));
+        assert_eq!((first.gpu, first.ms, first.goes_on, &*first.host), (Some(0), 0.468, false, BATCH));
         assert_eq!(second.host, "cudaStreamSynchronize in aten::item, train.py:41");
         let gemm = kernel_name("gemm");
         check_work(&first.work, 3, "stream 7", &gemm, (0.468, 0.7));
@@ -301,7 +369,7 @@ mod tests {
         let drawn = read(&events).drawn.unwrap();
         let [gap] = drawn.gaps.as_slice() else { panic!("{:?}", drawn.gaps) };
         assert!(close(gap.begin, 0.1) && close(gap.end, 0.4) && gap.gpu.is_none(), "{gap:?}");
-        assert_eq!((&*gap.by, &*gap.host), ([(SliceKind::Data, 0.3)].as_slice(), LOADER));
+        assert_eq!((&*gap.by, &*gap.host), ([(SliceKind::Data, 0.3)].as_slice(), BATCH));
         assert!(gap.work.is_none() && gap.call.is_none());
     }
 

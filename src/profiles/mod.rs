@@ -45,6 +45,7 @@ pub use idle_rows::NOTHING as NOTHING_RECORDED;
 pub use names::{blocks, is_of_standard_library};
 use parts::AccountParts;
 use ranks::trace::RankTrace;
+pub use slice_label::NO_OPERATOR;
 use timeline::TraceTimeline;
 
 /// Why a file has no account, in one line each.

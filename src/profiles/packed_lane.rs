@@ -27,7 +27,12 @@ struct Packing<L> {
     exact: bool,
 }
 
-impl<L: Copy> Packing<L> {
+impl<L: Copy + PartialEq> Packing<L> {
+    /// Whether the next slice is the same thing, which only something within it had cut.
+    fn goes_on_in(&self, next: &Self) -> bool {
+        self.end == next.begin && self.kind == next.kind && self.label == next.label && self.count == 1
+    }
+
     fn join(&mut self, next: &Self) {
         self.end = self.end.max(next.end);
         if next.covered > self.covered {
@@ -57,7 +62,7 @@ pub struct PackedLane<'a, L> {
     slices: Vec<Packing<L>>,
 }
 
-impl<'a, L: Copy> PackedLane<'a, L> {
+impl<'a, L: Copy + PartialEq> PackedLane<'a, L> {
     /// An empty lane over a window.
     pub fn new(window: TimeRange, exact: &'a [TimeRange]) -> Self {
         Self::with_most(window, exact, SLICES)
@@ -81,6 +86,11 @@ impl<'a, L: Copy> PackedLane<'a, L> {
 
     fn add(&mut self, next: Packing<L>) {
         match self.slices.last_mut() {
+            Some(last) if last.goes_on_in(&next) => {
+                last.end = next.end;
+                last.covered += next.covered;
+                last.longest += next.longest;
+            }
             Some(last) if last.kind == next.kind && are_short(self.short, last, &next) => last.join(&next),
             _ => self.slices.push(next),
         }

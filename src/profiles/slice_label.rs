@@ -7,6 +7,9 @@ use super::places::{self, shown};
 use super::threads::OpenSpan;
 use super::timeline::TraceTimeline;
 
+/// What a thread does in a step, outside of all that is recorded.
+pub const NO_OPERATOR: &str = "in no operator";
+
 /// What a name is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SliceLabel {
@@ -33,15 +36,20 @@ impl SliceLabel {
             IdleReason::Operator => level.operator.map_or(level.span.name, |operator| operator.name),
             _ => level.span.name,
         };
-        let operator = level.operator.map(|operator| operator.name);
+        // A wait for a batch is one, whatever makes the batch.
+        let operator = level.operator.filter(|_| level.batch.is_none()).map(|operator| operator.name);
         Self { operator, function: level.function, ..Self::new(name) }
     }
 
     /// As a person reads it.
     pub fn text(&self, timeline: &TraceTimeline) -> String {
-        let name = timeline.names.text(self.name);
-        if timeline.names.facts(self.name).step {
-            return "in no operator".to_owned();
+        let (mut name, facts) = (timeline.names.text(self.name), timeline.names.facts(self.name));
+        if facts.step {
+            return NO_OPERATOR.to_owned();
+        }
+        if facts.waits_for_batch {
+            // The class of the loader says no more than that.
+            name = name.split_once('#').map_or(name, |(loader, _)| loader);
         }
         if self.is_kernel {
             return kernel_name(name);

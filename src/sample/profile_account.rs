@@ -28,10 +28,8 @@ struct Read {
 }
 
 pub(super) fn serialize<S: Serializer>(account: &Option<Arc<ProfileAccount>>, to: S) -> Result<S::Ok, S::Error> {
-    let written = account.as_deref().map(|account| Written {
-        account,
-        drawn: account.drawn.as_ref().map(DrawnStep::recorded),
-    });
+    let written =
+        account.as_deref().map(|account| Written { account, drawn: account.drawn.as_ref().map(DrawnStep::recorded) });
     written.serialize(to)
 }
 

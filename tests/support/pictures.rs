@@ -16,9 +16,9 @@ use clap::ValueEnum;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use trainmon::diagnosis::verdict::Context;
 use trainmon::history::archive::Limits;
 use trainmon::jobs::{JobEvent, JobKey, Target};
-use trainmon::diagnosis::verdict::Context;
 use trainmon::pipeline::{Pipeline, Tick};
 use trainmon::profiles::account::ProfileAccount;
 use trainmon::sample::Sample;
@@ -122,7 +122,8 @@ fn main() {
     let mut situations: Vec<(&str, &str, Seen)> =
         words.iter().filter(is_recording).map(|word| (word.as_str(), word.as_str(), Seen::All)).collect();
     situations.extend(SITUATIONS.into_iter().filter(|(name, ..)| words.iter().any(|word| word == name)));
-    let is_trace = |word: &&String| (word.ends_with(".json") || word.ends_with(".json.gz")) && Path::new(word).exists();
+    let is_trace =
+        |word: &&String| (word.ends_with(".json") || word.ends_with(".json.gz")) && Path::new(word).exists();
     let traces: Vec<&str> = words.iter().filter(is_trace).map(String::as_str).collect();
     for trace in &traces {
         let name = Path::new(trace).file_name().and_then(|name| name.to_str()).unwrap();

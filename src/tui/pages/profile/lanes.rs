@@ -100,18 +100,16 @@ fn name(buf: &mut Buffer, area: Rect, name: &str, kind: SliceKind, theme: Theme)
 }
 
 /// Draws a gap: in reverse if the cursor is on it, with its length where there is room.
-pub fn gap(buf: &mut Buffer, row: Rect, gap: &DrawnGap, length: &str, selected: bool, axis: TimeAxis, theme: Theme) {
+pub fn gap(buf: &mut Buffer, row: Rect, gap: &DrawnGap, length: &str, selected: bool, axis: TimeAxis) {
     let Some((first, after)) = axis.cells(gap.begin, gap.end) else { return };
     let area = Rect { x: row.x + first, width: after - first, ..row };
-    let style = theme.style(look(gap.by.first().map_or(SliceKind::Python, |(kind, _)| *kind)));
-    let bold = style.add_modifier(Modifier::BOLD);
     if selected {
         buf.set_style(area, Style::new().add_modifier(Modifier::REVERSED | Modifier::BOLD));
     }
     let wanted = cells(length) + 2;
     if wanted + 2 <= area.width {
         let x = area.x + (area.width - wanted) / 2;
-        let style = if selected { bold.add_modifier(Modifier::REVERSED) } else { bold };
-        write(buf, x, area.y, area.right(), &format!(" {length} "), style);
+        // Cells keep the colors of their reasons.
+        write(buf, x, area.y, area.right(), &format!(" {length} "), Style::new().add_modifier(Modifier::BOLD));
     }
 }

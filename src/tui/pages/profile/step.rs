@@ -12,9 +12,7 @@
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Margin, Rect};
-use ratatui::style::Style;
-use ratatui::text::Text;
-use ratatui::widgets::{Paragraph, Widget, Wrap};
+use ratatui::style::{Modifier, Style};
 
 use super::super::keys::{Action, key_of};
 use super::cursor::StepCursor;
@@ -27,10 +25,12 @@ use crate::tui::theme::Theme;
 use crate::tui::widgets::panel::{self, Panel, framed};
 use crate::tui::widgets::{Drawn, Hit, cells, count, write};
 
-/// Rows of the time axis and of the words about a gap, where there is little room and where there is enough.
+/// Rows of the time axis, and of the words about a gap where there is little room and where there is enough.
 const AXIS: u16 = 1;
 const FEW_WORDS: u16 = 1;
 const WORDS: u16 = 2;
+/// Where there are frames, narrower screens have a third row of words.
+const LONG_ROWS: u16 = 150;
 /// Fewest lanes: a thread, a stream, and what the host did while its GPU was idle.
 const LEAST_LANES: u16 = 3;
 /// Narrower screens have short names of lanes.
@@ -70,8 +70,9 @@ impl<'a> StepPicture<'a> {
     pub fn rows(&self, room: u16, screen: Rect) -> u16 {
         let edges = panel::edges(screen) + AXIS;
         let lanes = count(self.step.lanes.len() + usize::from(self.waits().is_some()));
-        let least = edges + lanes.min(LEAST_LANES) + FEW_WORDS;
-        let wanted = edges + lanes + WORDS;
+        let words = if self.gap.is_some() { words_on(screen) } else { 0 };
+        let least = edges + lanes.min(LEAST_LANES) + words.min(FEW_WORDS);
+        let wanted = edges + lanes + words;
         if room < least { 0 } else { wanted.min(room) }
     }
 
@@ -97,9 +98,10 @@ impl<'a> StepPicture<'a> {
             return;
         }
         let waits = self.waits();
-        let words = if inner.height >= AXIS + LEAST_LANES + WORDS { WORDS } else { FEW_WORDS };
-        let words = words.min(inner.height - AXIS - 1);
-        let chosen = self.chosen(usize::from(inner.height - AXIS - words), waits.as_deref());
+        let room = inner.height - AXIS;
+        let words = words_on(buf.area).min(room.saturating_sub(LEAST_LANES)).max(FEW_WORDS).min(room - 1);
+        let words = if self.gap.is_some() { words } else { 0 };
+        let chosen = self.chosen(usize::from(room - words), waits.as_deref());
         let of_host = chosen.iter().filter(|lane| is_of_host(lane.kind)).count();
         let [above, axis, below, told] = Layout::vertical([
             Constraint::Length(count(of_host)),
@@ -114,7 +116,8 @@ impl<'a> StepPicture<'a> {
         let placed: Vec<_> = chosen.into_iter().zip(rows).map(|(lane, row)| PlacedLane { row, ..lane }).collect();
         let [_, axis] = columns.areas(axis);
         let time = TimeAxis { span: self.span, width: axis.width };
-        self.axis(buf, axis, time);
+        let arrow = self.gap.and_then(|gap| Arrow::new(gap, &placed, time));
+        self.axis(buf, axis, time, arrow.as_ref());
         for lane in &placed {
             let [name, row] = columns.areas(lane.row);
             self.lane(buf, (name, row), lane, time);
@@ -122,9 +125,8 @@ impl<'a> StepPicture<'a> {
         let canvas = Rect { y: above.y, height: above.height + AXIS + below.height, ..axis };
         if let Some(gap) = self.gap {
             self.guides(buf, canvas, axis.y, gap, time);
-            self.arrow(buf, (canvas, axis.y), gap, &placed, time);
-            let text = Text::from(words::lines(gap, self.step, self.theme));
-            Paragraph::new(text).wrap(Wrap { trim: true }).render(told, buf);
+            arrow.iter().for_each(|arrow| arrow.draw(buf, (canvas, axis.y), self.theme.cursor()));
+            words::draw(buf, told, gap, self.step, words_on(buf.area) > WORDS, self.theme);
         }
         self.hits(canvas, time, drawn);
     }
@@ -169,19 +171,20 @@ impl<'a> StepPicture<'a> {
         let of_gap = |work: Option<&DrawnWork>| work.and_then(|work| work.lane);
         let call = of_gap(self.gap.and_then(|gap| gap.call.as_ref()));
         let work = of_gap(self.gap.and_then(|gap| gap.work.as_ref()));
-        let gpu = self.gap.and_then(|gap| gap.gpu);
+        let (gpu, host) = self.gap.map_or((None, None), |gap| (gap.gpu, gap.host_lane));
         let mut streams = 0;
         let ranks = self.step.lanes.iter().enumerate().map(|(place, lane)| {
             streams += usize::from(lane.kind == LaneKind::Stream);
             match lane.kind {
                 LaneKind::Idle if lane.gpu == gpu => 0,
                 LaneKind::Stream if Some(place) == work => 1,
-                LaneKind::Thread if Some(place) == call || (call.is_none() && lane.of_loop) => 2,
-                LaneKind::Thread if lane.of_loop => 3,
-                LaneKind::Stream if streams == 1 => 4,
-                LaneKind::Idle => 5,
-                LaneKind::Stream | LaneKind::Thread => 6,
-                LaneKind::Annotations => 7,
+                LaneKind::Thread if Some(place) == host || (host.is_none() && lane.of_loop) => 2,
+                LaneKind::Thread if Some(place) == call => 3,
+                LaneKind::Thread if lane.of_loop => 4,
+                LaneKind::Stream if streams == 1 => 5,
+                LaneKind::Idle => 6,
+                LaneKind::Stream | LaneKind::Thread => 7,
+                LaneKind::Annotations => 8,
             }
         });
         let mut ranked: Vec<(usize, usize)> = ranks.zip(0..).collect();
@@ -223,65 +226,37 @@ impl<'a> StepPicture<'a> {
         let of_lane = self.step.gaps.iter().filter(|gap| gap.gpu == lane.gpu);
         for gap in of_lane {
             let selected = self.gap.is_some_and(|other| std::ptr::eq(other, gap));
-            lanes::gap(buf, row, gap, &length(gap.ms), selected, time, self.theme);
+            lanes::gap(buf, row, gap, &length(gap.ms), selected, time);
         }
     }
 
-    fn axis(&self, buf: &mut Buffer, row: Rect, time: TimeAxis) {
+    fn axis(&self, buf: &mut Buffer, row: Rect, time: TimeAxis, arrow: Option<&Arrow>) {
         write(buf, row.x, row.y, row.right(), &"─".repeat(usize::from(row.width)), self.theme.edge());
         let mut free = row.x;
         for (cell, label) in time.marks(self.step.length_ms) {
             let (x, text) = (row.x + cell, format!("┬ {label} "));
-            if x >= free && x + cells(&text) <= row.right() {
+            let end = x + cells(&text);
+            let is_free =
+                arrow.is_none_or(|arrow| row.x + arrow.to < x || row.x + arrow.from.unwrap_or(arrow.to) >= end);
+            if x >= free && end <= row.right() && is_free {
                 free = write(buf, x, row.y, row.right(), &text, self.theme.dim());
             }
         }
     }
 
-    /// Marks where the gap begins and ends: a line through blank cells, and its color on all others.
+    /// Marks where the gap begins and ends, by a line through all blank cells.
     fn guides(&self, buf: &mut Buffer, canvas: Rect, axis: u16, gap: &DrawnGap, time: TimeAxis) {
         let Some((first, after)) = time.cells(gap.begin, gap.end) else { return };
         let ends = [(gap.begin, first), (gap.end, after.saturating_sub(1).max(first))];
         for (_, cell) in ends.into_iter().filter(|(moment, _)| time.shows(*moment)) {
             for y in (canvas.y..canvas.bottom()).filter(|y| *y != axis) {
                 let Some(cell) = buf.cell_mut((canvas.x + cell, y)) else { continue };
-                if cell.symbol() == " " {
+                // The blanks of a name are none.
+                if cell.symbol() == " " && !cell.modifier.contains(Modifier::REVERSED) {
                     cell.set_symbol("┊").set_style(self.theme.cursor());
                 }
             }
         }
-    }
-
-    /// The arrow from the call to what it launched, through the lanes between.
-    fn arrow(&self, buf: &mut Buffer, (canvas, axis): (Rect, u16), gap: &DrawnGap, lanes: &[PlacedLane<'_>], time: TimeAxis) {
-        let row = |work: Option<&DrawnWork>| {
-            let place = work.and_then(|work| work.lane)?;
-            lanes.iter().find(|lane| lane.place == Some(place)).map(|lane| lane.row.y)
-        };
-        let (call, work) = (gap.call.as_ref(), gap.work.as_ref());
-        let style = self.theme.cursor();
-        let mut put = |x: u16, y: u16, symbol: &str| {
-            if let Some(cell) = buf.cell_mut((canvas.x + x, y)) {
-                cell.set_symbol(symbol).set_style(Style::reset().patch(style));
-            }
-        };
-        let (Some(work), Some(bottom)) = (work.filter(|work| time.shows(work.begin)), row(work)) else { return };
-        let to = time.cell(work.begin);
-        let from = call.filter(|call| time.shows(call.begin)).map(|call| time.cell(call.begin));
-        if let (Some(from), Some(top)) = (from, row(call)) {
-            (top + 1..axis).for_each(|y| put(from, y, "│"));
-            for x in from + 1..to {
-                put(x, axis, "─");
-            }
-            put(from, axis, if from < to { "╰" } else { "│" });
-        }
-        if from.is_some_and(|from| from < to) {
-            put(to, axis, "╮");
-        } else if from.is_none() {
-            put(to, axis, "│");
-        }
-        (axis + 1..bottom).for_each(|y| put(to, y, "│"));
-        put(to, bottom.saturating_sub(1).max(axis), "▼");
     }
 
     /// Each gap can be clicked, on any of the lanes.
@@ -295,6 +270,53 @@ impl<'a> StepPicture<'a> {
             drawn.hits.push((Rect { x: canvas.x + x, width: end - x, ..canvas }, Hit::Gap(place)));
         }
     }
+}
+
+/// From a call to what it launched.
+struct Arrow {
+    /// Cell and row of the call, if it is shown.
+    from: Option<u16>,
+    top: Option<u16>,
+    /// Cell and row of what it launched.
+    to: u16,
+    bottom: u16,
+}
+
+impl Arrow {
+    fn new(gap: &DrawnGap, lanes: &[PlacedLane<'_>], time: TimeAxis) -> Option<Self> {
+        let row = |work: &DrawnWork| {
+            let place = work.lane?;
+            lanes.iter().find(|lane| lane.place == Some(place)).map(|lane| lane.row.y)
+        };
+        let work = gap.work.as_ref().filter(|work| time.shows(work.begin))?;
+        let call = gap.call.as_ref().filter(|call| time.shows(call.begin) && call.begin <= work.begin);
+        let (from, to) = (call.map(|call| time.cell(call.begin)), time.cell(work.begin));
+        Some(Self { from, top: call.and_then(row), to, bottom: row(work)? })
+    }
+
+    /// Down from the call, along the time axis, and down through the lanes between.
+    fn draw(&self, buf: &mut Buffer, (canvas, axis): (Rect, u16), style: Style) {
+        let mut put = |x: u16, y: u16, symbol: &str| {
+            if let Some(cell) = buf.cell_mut((canvas.x + x, y)) {
+                cell.set_symbol(symbol).set_style(Style::reset().patch(style));
+            }
+        };
+        let Self { from, top, to, bottom } = *self;
+        let from = from.unwrap_or(to);
+        (top.unwrap_or(axis) + 1..axis).for_each(|y| put(from, y, "│"));
+        (from + 1..to).for_each(|x| put(x, axis, "─"));
+        put(to, axis, if from < to { "╮" } else { "│" });
+        if from < to {
+            put(from, axis, "╰");
+        }
+        (axis + 1..bottom).for_each(|y| put(to, y, "│"));
+        put(to, bottom.saturating_sub(1).max(axis), "▼");
+    }
+}
+
+/// Rows of words on a screen of this size.
+fn words_on(screen: Rect) -> u16 {
+    WORDS + u16::from(framed(screen) && screen.width < LONG_ROWS)
 }
 
 fn is_of_host(kind: LaneKind) -> bool {

@@ -63,7 +63,8 @@ pub fn draw(buf: &mut Buffer, area: Rect, page: &Profile, scene: &Scene<'_>, top
     let for_tables = if page.tables.is_empty() { 0 } else { rows_for_tables(area, buf.area) };
     let of_step = step.as_ref().map_or(0, |step| step.rows(left.saturating_sub(for_tables), buf.area));
     let heights = above.into_iter().chain([of_step]).map(Constraint::Length);
-    let [first, of_bars, of_notes, of_step, rest] = Layout::vertical(heights.chain([Constraint::Fill(1)])).areas(area);
+    let [first, of_bars, of_notes, of_step, rest] =
+        Layout::vertical(heights.chain([Constraint::Fill(1)])).areas(area);
     write_pieces(buf, first, " · ", &head(account, scene));
     bars.draw(buf, of_bars);
     write_lines(buf, of_notes, &notes.lines);

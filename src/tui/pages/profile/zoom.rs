@@ -34,7 +34,8 @@ pub fn spans(step: &DrawnStep, gap: &DrawnGap) -> Vec<TimeSpan> {
     let arrow = gap.call.as_ref().map_or(0.0, |call| work.begin - call.begin) / SHARE_OF_ARROW;
     // A launch from long before is out of sight, and the kernel alone is what there is to see.
     let closest = if (0.0..last).contains(&arrow) { arrow.max(least) } else { least };
-    let begin = gap.call.as_ref().filter(|_| closest == arrow).map_or(work.begin, |call| (call.begin + work.begin) / 2.0);
+    let begin =
+        gap.call.as_ref().filter(|_| closest == arrow).map_or(work.begin, |call| (call.begin + work.begin) / 2.0);
     while last / CLOSER > closest && spans.len() < SPANS {
         last /= CLOSER;
         spans.push(around(work.begin, 0.6, last));
@@ -123,8 +124,13 @@ mod tests {
     #[test]
     fn each_zoom_shows_less_until_the_launch_and_its_kernel_are_apart() {
         let step = DrawnStep { length_ms: 100.0, ..DrawnStep::default() };
-        let gap =
-            DrawnGap { begin: 0.2, end: 0.5, call: work(0.4998, 0.49985), work: work(0.5, 0.51), ..DrawnGap::default() };
+        let gap = DrawnGap {
+            begin: 0.2,
+            end: 0.5,
+            call: work(0.4998, 0.49985),
+            work: work(0.5, 0.51),
+            ..DrawnGap::default()
+        };
         let all = spans(&step, &gap);
         assert_eq!(all[0], WHOLE);
         assert!((all[1].0 - 0.1).abs() < 1e-9 && (all[1].1 - 0.6).abs() < 1e-9, "{all:?}");
