@@ -317,7 +317,6 @@ mod tests {
             slices.collect::<Vec<_>>()
         };
         use SliceKind::{Annotation, Compute, Data, Launch, Operator};
-        let loader = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__";
         let batch = "enumerate(DataLoader)";
         assert_eq!(of("annotations"), [(0, 400, Annotation, batch)]);
         assert_eq!(

@@ -148,8 +148,10 @@ impl<'a> StepPicture<'a> {
             let shown = (self.span.1 - self.span.0) * self.step.length_ms;
             panel = panel.with(format!("{} shown", length(shown)), theme.strong());
         }
-        if self.step.left_out > 0 {
-            panel = panel.with(format!("{} more lanes", self.step.left_out), theme.dim());
+        match self.step.left_out {
+            0 => {}
+            1 => panel = panel.with("1 more lane", theme.dim()),
+            more => panel = panel.with(format!("{more} more lanes"), theme.dim()),
         }
         let [back, on, longer, shorter, closer, farther] = [
             Action::StepBack,
