@@ -53,6 +53,8 @@ pub struct PackedLane<'a, L> {
     most: usize,
     /// Shorter slices next to each other are joined, nanoseconds.
     short: i64,
+    /// Shorter slices have no name, nanoseconds.
+    named: i64,
     /// Ranges in which slices are kept as they are, in order.
     exact: &'a [TimeRange],
     /// How many are kept in the first of these.
@@ -70,7 +72,8 @@ impl<'a, L: Copy + PartialEq> PackedLane<'a, L> {
 
     fn with_most(window: TimeRange, exact: &'a [TimeRange], most: usize) -> Self {
         let short = (window.1 - window.0) / i64::try_from(most).unwrap_or(i64::MAX).max(1);
-        Self { window, most, short, exact, kept: 0, all_kept: 0, slices: Vec::new() }
+        let named = (window.1 - window.0) / NAMED;
+        Self { window, most, short, named, exact, kept: 0, all_kept: 0, slices: Vec::new() }
     }
 
     /// Adds what comes next in time. What lies before the end of the last one is left out.
@@ -140,7 +143,7 @@ impl<'a, L: Copy + PartialEq> PackedLane<'a, L> {
             filled: slice.covered as f64 / (slice.end - slice.begin).max(1) as f64,
             count: slice.count,
             name: match slice.label {
-                Some(label) if slice.exact || slice.end - slice.begin >= length / NAMED => name(label),
+                Some(label) if slice.exact || slice.end - slice.begin >= self.named => name(label),
                 _ => String::new(),
             },
         });
@@ -157,7 +160,8 @@ fn are_short<L>(short: i64, last: &Packing<L>, next: &Packing<L>) -> bool {
 /// The same slices, at most so many.
 pub fn packed_again(slices: &[DrawnSlice], most: usize) -> Vec<DrawnSlice> {
     let units = |at: f64| (at.clamp(0.0, 1.0) * UNITS) as i64;
-    let mut packed = PackedLane::with_most((0, UNITS as i64), &[], most);
+    // Those that had none get none.
+    let mut packed = PackedLane { named: 0, ..PackedLane::with_most((0, UNITS as i64), &[], most) };
     for (place, slice) in slices.iter().enumerate() {
         let (begin, end) = (units(slice.begin), units(slice.end));
         let covered = ((end - begin) as f64 * slice.filled) as i64;

@@ -44,12 +44,11 @@ impl SliceLabel {
     /// As a person reads it.
     pub fn text(&self, timeline: &TraceTimeline) -> String {
         let (mut name, facts) = (timeline.names.text(self.name), timeline.names.facts(self.name));
-        if facts.step {
-            return NO_OPERATOR.to_owned();
-        }
         if facts.waits_for_batch {
             // The class of the loader says no more than that.
             name = name.split_once('#').map_or(name, |(loader, _)| loader);
+        } else if facts.step {
+            name = NO_OPERATOR;
         }
         if self.is_kernel {
             return kernel_name(name);

@@ -141,7 +141,10 @@ fn the_longest_gap_comes_first_and_is_told_in_words() {
     let narrow = text(&page(PLAIN, (80, 24), step()), (80, 24));
     assert!(narrow.contains(FIRST) && narrow.contains("loop 1234") && narrow.contains("stream 7"), "{narrow}");
     let narrow = text(&page(PLAIN, (80, 28), step()), (80, 28));
-    assert!(narrow.contains("ended by gemm bf16 (cut…, launched 10 µs before by"), "{narrow}");
+    assert!(
+        narrow.contains("ended by gemm bf16 (cutlass sm…, launched 10 µs before by aten::mm, train.py:41"),
+        "{narrow}"
+    );
 }
 
 #[test]

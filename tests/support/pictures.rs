@@ -142,7 +142,7 @@ fn main() {
                     name => (Depth::TrueColor, Palette::built_in(name).unwrap()),
                 };
                 let theme = Theme { depth, ascii: false, palette };
-                let of_trace = traces.iter().any(|trace| *trace == recording);
+                let of_trace = traces.contains(&recording);
                 let mut app = if of_trace {
                     traced(Path::new(recording), theme, size)
                 } else {

@@ -19,6 +19,7 @@ use super::cursor::StepCursor;
 use super::zoom::{TimeAxis, TimeSpan, WHOLE};
 use super::{lanes, words};
 use crate::outputs::profile_sections::length;
+use crate::outputs::section::whole;
 use crate::profiles::drawn::{DrawnGap, DrawnLane, DrawnSlice, DrawnStep, DrawnWork, LaneKind, SliceKind};
 use crate::text::{fit, sanitise};
 use crate::tui::theme::Theme;
@@ -70,10 +71,19 @@ impl<'a> StepPicture<'a> {
     pub fn rows(&self, room: u16, screen: Rect) -> u16 {
         let edges = panel::edges(screen) + AXIS;
         let lanes = count(self.step.lanes.len() + usize::from(self.waits().is_some()));
-        let words = if self.gap.is_some() { words_on(screen) } else { 0 };
+        let words = self.words(screen);
         let least = edges + lanes.min(LEAST_LANES) + words.min(FEW_WORDS);
         let wanted = edges + lanes + words;
         if room < least { 0 } else { wanted.min(room) }
+    }
+
+    /// Rows of words on a screen of this size. What ends a wait of the loop is not told.
+    fn words(&self, screen: Rect) -> u16 {
+        match self.gap {
+            None => 0,
+            Some(gap) if gap.gpu.is_none() => FEW_WORDS,
+            Some(_) => WORDS + u16::from(framed(screen) && screen.width < LONG_ROWS),
+        }
     }
 
     /// The loop's waits as a lane, where there is no GPU.
@@ -99,8 +109,8 @@ impl<'a> StepPicture<'a> {
         }
         let waits = self.waits();
         let room = inner.height - AXIS;
-        let words = words_on(buf.area).min(room.saturating_sub(LEAST_LANES)).max(FEW_WORDS).min(room - 1);
-        let words = if self.gap.is_some() { words } else { 0 };
+        let least = self.words(buf.area).min(FEW_WORDS);
+        let words = self.words(buf.area).min(room.saturating_sub(LEAST_LANES)).max(least).min(room - 1);
         let chosen = self.chosen(usize::from(room - words), waits.as_deref());
         let of_host = chosen.iter().filter(|lane| is_of_host(lane.kind)).count();
         let [above, axis, below, told] = Layout::vertical([
@@ -126,7 +136,7 @@ impl<'a> StepPicture<'a> {
         if let Some(gap) = self.gap {
             self.guides(buf, canvas, axis.y, gap, time);
             arrow.iter().for_each(|arrow| arrow.draw(buf, (canvas, axis.y), self.theme.cursor()));
-            words::draw(buf, told, gap, self.step, words_on(buf.area) > WORDS, self.theme);
+            words::draw(buf, told, gap, self.step, self.words(buf.area) > WORDS, self.theme);
         }
         self.hits(canvas, time, drawn);
     }
@@ -147,6 +157,10 @@ impl<'a> StepPicture<'a> {
         if self.span != WHOLE {
             let shown = (self.span.1 - self.span.0) * self.step.length_ms;
             panel = panel.with(format!("{} shown", length(shown)), theme.strong());
+        }
+        if let Some(gap) = self.gap {
+            let of = if self.step.step.is_some() { "step" } else { "window" };
+            panel = panel.with(format!("{} of the {of}", whole(gap.end - gap.begin)), theme.dim());
         }
         match self.step.left_out {
             0 => {}
@@ -314,11 +328,6 @@ impl Arrow {
         (axis + 1..bottom).for_each(|y| put(to, y, "│"));
         put(to, bottom.saturating_sub(1).max(axis), "▼");
     }
-}
-
-/// Rows of words on a screen of this size.
-fn words_on(screen: Rect) -> u16 {
-    WORDS + u16::from(framed(screen) && screen.width < LONG_ROWS)
 }
 
 fn is_of_host(kind: LaneKind) -> bool {

@@ -51,19 +51,18 @@ fn reason(gap: &DrawnGap, main: SliceKind, width: u16) -> String {
         (SliceKind::Sync, Some(_)) => ": a call waits for the GPU",
         (SliceKind::Sync, None) => " for the GPU",
         (SliceKind::Launch, _) => ": the host is in a call of the GPU's runtime",
-        (SliceKind::Annotation, _) if gap.host == NO_OPERATOR => ": the host is in no operator",
-        (SliceKind::Annotation, _) => ": the host is in no operator of",
+        (SliceKind::Annotation, _) if gap.host.starts_with(NO_OPERATOR) => ": the host is in no operator",
+        (SliceKind::Annotation, _) => ": the host is in an annotation and no operator",
         (SliceKind::Operator, _) => ": the host is in an operator",
         _ if gap.host.is_empty() => ": nothing is recorded of the host",
         _ => ": the host is in Python",
     };
     // What waits for data and where is enough.
-    let host = gap.host.strip_prefix(LOADER).map_or(&*gap.host, |place| place.trim_start_matches(", "));
-    let host = if host == NO_OPERATOR { "" } else { host };
+    let place = [LOADER, NO_OPERATOR].into_iter().find_map(|begin| gap.host.strip_prefix(begin));
+    let host = place.map_or(&*gap.host, |place| place.trim_start_matches(", "));
     let others = gap.by.iter().skip(1).filter(|(_, ms)| *ms >= TOLD * gap.ms);
     let others: Vec<_> = others.map(|(kind, ms)| format!("{} {}", kind.words(), length(*ms))).collect();
-    let between = if main == SliceKind::Annotation { " " } else { ", " };
-    let mut text = with_rest(does, between, host, width);
+    let mut text = with_rest(does, ", ", host, width);
     if !others.is_empty() {
         text = with_rest(&text, " · also ", &others.join(", "), width);
     }

@@ -73,7 +73,9 @@ impl TimeAxis {
 
     /// The cells of an interval, end not included: at least one; `None` if it is not shown.
     pub fn cells(self, begin: f64, end: f64) -> Option<(u16, u16)> {
-        if end < self.span.0 || begin > self.span.1 || !(begin <= end) {
+        // No number is in no order.
+        let is_shown = begin <= end && end >= self.span.0 && begin <= self.span.1;
+        if !is_shown {
             return None;
         }
         let scale = f64::from(self.width) / (self.span.1 - self.span.0);
@@ -94,7 +96,7 @@ impl TimeAxis {
             return Vec::new();
         }
         let (unit, per_unit) = if length_ms < 10_000.0 { ("ms", 1.0) } else { ("s", 1000.0) };
-        let room = f64::from(self.width) / 14.0;
+        let room = f64::from(self.width) / 12.0;
         let tick = nice(shown_ms / per_unit / room.max(1.0));
         let decimals = (-tick.log10().floor()).max(0.0) as usize;
         let first = (self.span.0 * length_ms / per_unit / tick).ceil();
