@@ -71,9 +71,9 @@ struct StepPicture<'a> {
 
 impl<'a> StepPicture<'a> {
     /// The loop's annotations and the threads, and how many threads there is no room for.
-    fn threads(&self) -> (Vec<PlacedLane>, usize) {
+    fn threads(&self) -> (Vec<LaneWithId>, usize) {
         let annotations = self.parts.scope.of_loop.map(|lane| self.annotations(lane));
-        let mut lanes: Vec<PlacedLane> = annotations.into_iter().collect();
+        let mut lanes: Vec<LaneWithId> = annotations.into_iter().collect();
         for lane in self.parts.scope.threads.iter().take(THREADS_DRAWN) {
             let of_loop = Some(*lane) == self.parts.scope.of_loop;
             let name = numbered("thread", self.timeline.threads.get(usize::from(*lane)));
@@ -91,7 +91,7 @@ impl<'a> StepPicture<'a> {
     }
 
     /// The outermost annotations of the loop's thread, steps aside.
-    fn annotations(&self, lane: u16) -> PlacedLane {
+    fn annotations(&self, lane: u16) -> LaneWithId {
         let mut packed = self.packed();
         let mut until = i64::MIN;
         for span in self.timeline.of_thread(lane).iter().take_while(|span| span.start < self.window.1) {
@@ -105,7 +105,7 @@ impl<'a> StepPicture<'a> {
     }
 
     /// What a thread does at each moment.
-    fn thread(&self, lane: u16, name: String) -> PlacedLane {
+    fn thread(&self, lane: u16, name: String) -> LaneWithId {
         let mut packed = self.packed();
         let mut python = self.parts.python_of(lane);
         let mut seen = self.window.0;
@@ -152,7 +152,7 @@ impl<'a> StepPicture<'a> {
         earlier.filter(move |span| span.end > begin)
     }
 
-    fn stream(&self, index: i64, lane: u16) -> PlacedLane {
+    fn stream(&self, index: i64, lane: u16) -> LaneWithId {
         let mut packed = self.packed();
         for span in self.gpu_spans(index).filter(|span| span.lane == lane) {
             packed.push((span.start, span.end), self.kind_of(span), Some(label_of(span)));
@@ -175,7 +175,7 @@ impl<'a> StepPicture<'a> {
     }
 
     /// A GPU's idle moments, by what the host did.
-    fn idle(&self, gpu: i64, kinds: &[(SliceKind, Intervals)]) -> PlacedLane {
+    fn idle(&self, gpu: i64, kinds: &[(SliceKind, Intervals)]) -> LaneWithId {
         let moments = kinds.iter().flat_map(|(kind, part)| part.iter().map(|moment| (moment, *kind)));
         let mut moments: Vec<(TimeRange, SliceKind)> = moments.collect();
         moments.sort_unstable();
@@ -208,7 +208,7 @@ impl<'a> StepPicture<'a> {
         (moment - self.window.0) as f64 / (self.window.1 - self.window.0).max(1) as f64
     }
 
-    fn gap(&self, gap: &FoundGap<'_>, lanes: &[PlacedLane]) -> DrawnGap {
+    fn gap(&self, gap: &FoundGap<'_>, lanes: &[LaneWithId]) -> DrawnGap {
         let (begin, end) = gap.range;
         let ms = |ns: i64| ns as f64 / 1e6;
         let by = SliceKind::ALL.into_iter().zip(gap.by).filter(|(_, part)| *part > 0);
@@ -255,7 +255,7 @@ enum LaneId {
     Idle,
 }
 
-type PlacedLane = (LaneId, DrawnLane);
+type LaneWithId = (LaneId, DrawnLane);
 
 fn label_of(span: &GpuSpan) -> SliceLabel {
     SliceLabel { is_kernel: span.kind == GpuKind::Kernel, ..SliceLabel::new(span.name) }

@@ -2,11 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::packed_lane::packed_again;
 use crate::text::named_enum;
-
-/// Most slices of a lane in a recording, where all lanes together have a few dozen KiB.
-const RECORDED_SLICES: usize = 250;
 
 named_enum! {
     /// What a slice of a lane is. Its word is the name of its color.
@@ -134,17 +130,6 @@ impl From<RecordedSlice> for DrawnSlice {
 }
 
 impl DrawnStep {
-    /// What a recording keeps of it: lanes of fewer slices.
-    pub fn recorded(&self) -> Self {
-        let lane = |lane: &DrawnLane| DrawnLane {
-            slices: packed_again(&lane.slices, RECORDED_SLICES),
-            name: lane.name.clone(),
-            ..*lane
-        };
-        let lanes = self.lanes.iter().map(lane).collect();
-        Self { lanes, gaps: self.gaps.clone(), ..*self }
-    }
-
     /// All texts that are a program's: names of lanes and of what happened.
     pub fn texts_mut(&mut self) -> impl Iterator<Item = &mut String> {
         let lanes = self.lanes.iter_mut().flat_map(|lane| {

@@ -1,7 +1,7 @@
 //! A lane while it is put together: short things next to each other become one slice, so that a lane is bounded however many
 //! events it has. Around the ends of the largest gaps everything is kept.
 
-use super::drawn::{DrawnSlice, SliceKind};
+use super::drawn::{DrawnLane, DrawnSlice, DrawnStep, SliceKind};
 use super::intervals::TimeRange;
 
 /// Most slices of a lane, those that are kept around gaps aside.
@@ -10,6 +10,8 @@ pub const SLICES: usize = 1500;
 const EXACT_SLICES: usize = 16;
 /// Shorter slices have no name: 1/500 of a screen is two points.
 const NAMED: i64 = 500;
+/// Most slices of a lane in a recording, where all lanes together have a few dozen KiB.
+const RECORDED_SLICES: usize = 250;
 /// Units of a drawing whose lanes are packed a second time.
 const UNITS: f64 = 1e12;
 
@@ -157,8 +159,21 @@ fn are_short<L>(short: i64, last: &Packing<L>, next: &Packing<L>) -> bool {
     !last.exact && !next.exact && lengths.into_iter().all(|length| length < short)
 }
 
+impl DrawnStep {
+    /// What a recording keeps of it: lanes of fewer slices.
+    pub fn recorded(&self) -> Self {
+        let lane = |lane: &DrawnLane| DrawnLane {
+            slices: packed_again(&lane.slices, RECORDED_SLICES),
+            name: lane.name.clone(),
+            ..*lane
+        };
+        let lanes = self.lanes.iter().map(lane).collect();
+        Self { lanes, gaps: self.gaps.clone(), ..*self }
+    }
+}
+
 /// The same slices, at most so many.
-pub fn packed_again(slices: &[DrawnSlice], most: usize) -> Vec<DrawnSlice> {
+fn packed_again(slices: &[DrawnSlice], most: usize) -> Vec<DrawnSlice> {
     let units = |at: f64| (at.clamp(0.0, 1.0) * UNITS) as i64;
     // Those that had none get none.
     let mut packed = PackedLane { named: 0, ..PackedLane::with_most((0, UNITS as i64), &[], most) };

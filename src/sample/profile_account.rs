@@ -11,7 +11,7 @@ use crate::profiles::drawn::DrawnStep;
 
 /// An account with its drawn step.
 #[derive(Serialize)]
-struct Written<'a> {
+struct AccountWithStep<'a> {
     #[serde(flatten)]
     account: &'a ProfileAccount,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -20,7 +20,7 @@ struct Written<'a> {
 
 /// The same as it is read.
 #[derive(Deserialize)]
-struct Read {
+struct ReadAccount {
     #[serde(flatten)]
     account: ProfileAccount,
     #[serde(default)]
@@ -28,14 +28,15 @@ struct Read {
 }
 
 pub(super) fn serialize<S: Serializer>(account: &Option<Arc<ProfileAccount>>, to: S) -> Result<S::Ok, S::Error> {
-    let written =
-        account.as_deref().map(|account| Written { account, drawn: account.drawn.as_ref().map(DrawnStep::recorded) });
+    let written = account
+        .as_deref()
+        .map(|account| AccountWithStep { account, drawn: account.drawn.as_ref().map(DrawnStep::recorded) });
     written.serialize(to)
 }
 
 pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Arc<ProfileAccount>>, D::Error> {
-    let read = Option::<Read>::deserialize(from)?;
-    Ok(read.map(|Read { account, drawn }| Arc::new(ProfileAccount { drawn, ..account })))
+    let read = Option::<ReadAccount>::deserialize(from)?;
+    Ok(read.map(|ReadAccount { account, drawn }| Arc::new(ProfileAccount { drawn, ..account })))
 }
 
 impl Private for ProfileAccount {

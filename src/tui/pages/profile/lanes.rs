@@ -19,7 +19,7 @@ const MOSTLY: f64 = 0.5;
 /// Slices that are several with gaps between them have no name.
 const MOSTLY_FILLED: f64 = 0.8;
 /// Fewest cells of a name, and the blanks around it.
-const LEAST_NAME: u16 = 5;
+const LEAST_NAME_IN_SLICE: u16 = 5;
 const AROUND_NAME: u16 = 2;
 
 /// What happens in a cell.
@@ -91,7 +91,7 @@ fn glyph(kind: SliceKind, share: f64, theme: Theme) -> char {
 /// Writes a name into a slice, if there is room.
 fn name(buf: &mut Buffer, area: Rect, name: &str, kind: SliceKind, theme: Theme) {
     let room = area.width.saturating_sub(AROUND_NAME * 2);
-    if room < LEAST_NAME {
+    if room < LEAST_NAME_IN_SLICE {
         return;
     }
     let text = format!(" {} ", fit(name, usize::from(room)));

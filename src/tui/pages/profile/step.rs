@@ -28,8 +28,8 @@ use crate::tui::widgets::{Drawn, Hit, cells, count, write};
 
 /// Rows of the time axis, and of the words about a gap where there is little room and where there is enough.
 const AXIS: u16 = 1;
-const FEW_WORDS: u16 = 1;
-const WORDS: u16 = 2;
+const FEW_ROWS_OF_WORDS: u16 = 1;
+const ROWS_OF_WORDS: u16 = 2;
 /// Where there are frames, narrower screens have a third row of words.
 const LONG_ROWS: u16 = 150;
 /// Fewest lanes: a thread, a stream, and what the host did while its GPU was idle.
@@ -39,10 +39,10 @@ const FULL_NAMES: u16 = 100;
 /// Longest name of a lane, as a part of the width.
 const NAME_PART: u16 = 5;
 /// A click so many cells beside a gap still means it.
-const BESIDE: u16 = 2;
+const CLICKED_BESIDE: u16 = 2;
 
 /// The step with what is looked at.
-pub struct StepPicture<'a> {
+pub struct StepView<'a> {
     step: &'a DrawnStep,
     cursor: &'a StepCursor,
     gap: Option<&'a DrawnGap>,
@@ -51,7 +51,7 @@ pub struct StepPicture<'a> {
 }
 
 /// A lane in its row.
-struct PlacedLane<'a> {
+struct LaneRow<'a> {
     /// Place among those of the step.
     place: Option<usize>,
     name: String,
@@ -61,7 +61,7 @@ struct PlacedLane<'a> {
     row: Rect,
 }
 
-impl<'a> StepPicture<'a> {
+impl<'a> StepView<'a> {
     /// The picture of a step.
     pub fn new(step: &'a DrawnStep, cursor: &'a StepCursor, theme: Theme) -> Self {
         Self { step, cursor, gap: cursor.gap(step), span: cursor.span(step), theme }
@@ -72,7 +72,7 @@ impl<'a> StepPicture<'a> {
         let edges = panel::edges(screen) + AXIS;
         let lanes = count(self.step.lanes.len() + usize::from(self.waits().is_some()));
         let words = self.words(screen);
-        let least = edges + lanes.min(LEAST_LANES) + words.min(FEW_WORDS);
+        let least = edges + lanes.min(LEAST_LANES) + words.min(FEW_ROWS_OF_WORDS);
         let wanted = edges + lanes + words;
         if room < least { 0 } else { wanted.min(room) }
     }
@@ -81,8 +81,8 @@ impl<'a> StepPicture<'a> {
     fn words(&self, screen: Rect) -> u16 {
         match self.gap {
             None => 0,
-            Some(gap) if gap.gpu.is_none() => FEW_WORDS,
-            Some(_) => WORDS + u16::from(framed(screen) && screen.width < LONG_ROWS),
+            Some(gap) if gap.gpu.is_none() => FEW_ROWS_OF_WORDS,
+            Some(_) => ROWS_OF_WORDS + u16::from(framed(screen) && screen.width < LONG_ROWS),
         }
     }
 
@@ -109,7 +109,7 @@ impl<'a> StepPicture<'a> {
         }
         let waits = self.waits();
         let room = inner.height - AXIS;
-        let least = self.words(buf.area).min(FEW_WORDS);
+        let least = self.words(buf.area).min(FEW_ROWS_OF_WORDS);
         let words = self.words(buf.area).min(room.saturating_sub(LEAST_LANES)).max(least).min(room - 1);
         let chosen = self.chosen(usize::from(room - words), waits.as_deref());
         let of_host = chosen.iter().filter(|lane| is_of_host(lane.kind)).count();
@@ -123,7 +123,7 @@ impl<'a> StepPicture<'a> {
         let named = chosen.iter().map(|lane| cells(&lane.name)).max().unwrap_or(0).min(inner.width / NAME_PART);
         let columns = Layout::horizontal([Constraint::Length(named + 1), Constraint::Fill(1)]);
         let rows = above.rows().chain(below.rows());
-        let placed: Vec<_> = chosen.into_iter().zip(rows).map(|(lane, row)| PlacedLane { row, ..lane }).collect();
+        let placed: Vec<_> = chosen.into_iter().zip(rows).map(|(lane, row)| LaneRow { row, ..lane }).collect();
         let [_, axis] = columns.areas(axis);
         let time = TimeAxis { span: self.span, width: axis.width };
         let arrow = self.gap.and_then(|gap| Arrow::new(gap, &placed, time));
@@ -136,7 +136,7 @@ impl<'a> StepPicture<'a> {
         if let Some(gap) = self.gap {
             self.guides(buf, canvas, axis.y, gap, time);
             arrow.iter().for_each(|arrow| arrow.draw(buf, (canvas, axis.y), self.theme.cursor()));
-            words::draw(buf, told, gap, self.step, self.words(buf.area) > WORDS, self.theme);
+            words::draw(buf, told, gap, self.step, self.words(buf.area) > ROWS_OF_WORDS, self.theme);
         }
         self.hits(canvas, time, drawn);
     }
@@ -183,7 +183,7 @@ impl<'a> StepPicture<'a> {
     }
 
     /// The lanes that there is room for, in their order: those of the gap under the cursor before all others.
-    fn chosen<'l>(&'l self, most: usize, waits: Option<&'l [DrawnSlice]>) -> Vec<PlacedLane<'l>> {
+    fn chosen<'l>(&'l self, most: usize, waits: Option<&'l [DrawnSlice]>) -> Vec<LaneRow<'l>> {
         let of_gap = |work: Option<&DrawnWork>| work.and_then(|work| work.lane);
         let call = of_gap(self.gap.and_then(|gap| gap.call.as_ref()));
         let work = of_gap(self.gap.and_then(|gap| gap.work.as_ref()));
@@ -209,7 +209,7 @@ impl<'a> StepPicture<'a> {
         places.truncate(most.saturating_sub(usize::from(waits.is_some())));
         places.sort_unstable();
         let lane = |place: usize| Some(self.placed(place, self.step.lanes.get(place)?));
-        let waiting = waits.map(|slices| PlacedLane {
+        let waiting = waits.map(|slices| LaneRow {
             place: None,
             name: "loop waits".to_owned(),
             kind: LaneKind::Idle,
@@ -220,17 +220,17 @@ impl<'a> StepPicture<'a> {
         places.into_iter().filter_map(lane).chain(waiting).collect()
     }
 
-    fn placed(&self, place: usize, lane: &'a DrawnLane) -> PlacedLane<'a> {
+    fn placed(&self, place: usize, lane: &'a DrawnLane) -> LaneRow<'a> {
         let gpus = self.step.lanes.iter().filter(|lane| lane.kind == LaneKind::Idle).count();
         let mut name = sanitise(&lane.name).into_owned();
         if gpus < 2 && lane.kind == LaneKind::Stream {
             name = name.split_once(", ").map_or(name.clone(), |(_, stream)| stream.to_owned());
         }
         let (kind, gpu) = (lane.kind, lane.gpu);
-        PlacedLane { place: Some(place), name, kind, gpu, slices: &lane.slices, row: Rect::default() }
+        LaneRow { place: Some(place), name, kind, gpu, slices: &lane.slices, row: Rect::default() }
     }
 
-    fn lane(&self, buf: &mut Buffer, (name, row): (Rect, Rect), lane: &PlacedLane<'_>, time: TimeAxis) {
+    fn lane(&self, buf: &mut Buffer, (name, row): (Rect, Rect), lane: &LaneRow<'_>, time: TimeAxis) {
         let style = if lane.kind == LaneKind::Idle { self.theme.strong() } else { self.theme.dim() };
         let short = lane.name.replace(", thread", "");
         let full = if buf.area.width < FULL_NAMES { &short } else { &lane.name };
@@ -267,7 +267,7 @@ impl<'a> StepPicture<'a> {
         for (_, cell) in ends.into_iter().filter(|(moment, _)| time.shows(*moment)) {
             for y in (canvas.y..canvas.bottom()).filter(|y| *y != axis) {
                 let Some(cell) = buf.cell_mut((canvas.x + cell, y)) else { continue };
-                // The blanks of a name are none.
+                // A blank of a name is part of it.
                 if cell.symbol() == " " && !cell.modifier.contains(Modifier::REVERSED) {
                     cell.set_symbol("┊").set_style(self.theme.cursor());
                 }
@@ -282,7 +282,7 @@ impl<'a> StepPicture<'a> {
         // Short ones are on top of what is beside long ones.
         for (place, gap) in order {
             let Some((first, after)) = time.cells(gap.begin, gap.end) else { continue };
-            let (x, end) = (first.saturating_sub(BESIDE), (after + BESIDE).min(canvas.width));
+            let (x, end) = (first.saturating_sub(CLICKED_BESIDE), (after + CLICKED_BESIDE).min(canvas.width));
             drawn.hits.push((Rect { x: canvas.x + x, width: end - x, ..canvas }, Hit::Gap(place)));
         }
     }
@@ -299,7 +299,7 @@ struct Arrow {
 }
 
 impl Arrow {
-    fn new(gap: &DrawnGap, lanes: &[PlacedLane<'_>], time: TimeAxis) -> Option<Self> {
+    fn new(gap: &DrawnGap, lanes: &[LaneRow<'_>], time: TimeAxis) -> Option<Self> {
         let row = |work: &DrawnWork| {
             let place = work.lane?;
             lanes.iter().find(|lane| lane.place == Some(place)).map(|lane| lane.row.y)

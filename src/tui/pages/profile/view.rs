@@ -9,7 +9,7 @@ use ratatui::style::Style;
 use super::super::keys::{Action, key_of};
 use super::Profile;
 use super::gpus::PartBars;
-use super::step::StepPicture;
+use super::step::StepView;
 use super::table::ShownTable;
 use crate::outputs::profile_sections;
 use crate::profiles::account::ProfileAccount;
@@ -51,7 +51,7 @@ pub fn draw(buf: &mut Buffer, area: Rect, page: &Profile, scene: &Scene<'_>, top
     let bars = PartBars::new(account, usize::from(area.height) / ROWS_FOR_GPU, theme);
     let mut notes = Text::new(area.width, theme);
     account.notes.iter().for_each(|note| notes.at_most(2, note, theme.dim()));
-    let step = account.drawn.as_ref().map(|step| StepPicture::new(step, &page.cursor, theme));
+    let step = account.drawn.as_ref().map(|step| StepView::new(step, &page.cursor, theme));
     // What is above the tables has its rows as long as there are any.
     let mut left = area.height;
     let mut take = |wanted: u16| {

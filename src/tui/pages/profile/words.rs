@@ -15,9 +15,9 @@ use crate::tui::theme::Theme;
 use crate::tui::widgets::cells;
 
 /// Smaller parts of a gap are not told.
-const TOLD: f64 = 0.05;
+const LEAST_PART: f64 = 0.05;
 /// How torch calls a wait for its loader.
-const LOADER: &str = "enumerate(DataLoader)";
+const TORCHS_LOADER: &str = "enumerate(DataLoader)";
 /// Before the name of what ends a gap.
 const ENDED: &str = "ended by ";
 /// Fewer cells are too few for the rest of a sentence.
@@ -58,9 +58,9 @@ fn reason(gap: &DrawnGap, main: SliceKind, width: u16) -> String {
         _ => ": the host is in Python",
     };
     // What waits for data and where is enough.
-    let place = [LOADER, NO_OPERATOR].into_iter().find_map(|begin| gap.host.strip_prefix(begin));
+    let place = [TORCHS_LOADER, NO_OPERATOR].into_iter().find_map(|begin| gap.host.strip_prefix(begin));
     let host = place.map_or(&*gap.host, |place| place.trim_start_matches(", "));
-    let others = gap.by.iter().skip(1).filter(|(_, ms)| *ms >= TOLD * gap.ms);
+    let others = gap.by.iter().skip(1).filter(|(_, ms)| *ms >= LEAST_PART * gap.ms);
     let others: Vec<_> = others.map(|(kind, ms)| format!("{} {}", kind.words(), length(*ms))).collect();
     let mut text = with_rest(does, ", ", host, width);
     if !others.is_empty() {
