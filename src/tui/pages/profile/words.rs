@@ -15,7 +15,7 @@ use crate::tui::theme::Theme;
 use crate::tui::widgets::cells;
 
 /// Smaller parts of a gap are not told.
-const LEAST_PART: f64 = 0.05;
+const LEAST_PART_TOLD: f64 = 0.05;
 /// How torch calls a wait for its loader.
 const TORCHS_LOADER: &str = "enumerate(DataLoader)";
 /// Before the name of what ends a gap.
@@ -60,7 +60,7 @@ fn reason(gap: &DrawnGap, main: SliceKind, width: u16) -> String {
     // What waits for data and where is enough.
     let place = [TORCHS_LOADER, NO_OPERATOR].into_iter().find_map(|begin| gap.host.strip_prefix(begin));
     let host = place.map_or(&*gap.host, |place| place.trim_start_matches(", "));
-    let others = gap.by.iter().skip(1).filter(|(_, ms)| *ms >= LEAST_PART * gap.ms);
+    let others = gap.by.iter().skip(1).filter(|(_, ms)| *ms >= LEAST_PART_TOLD * gap.ms);
     let others: Vec<_> = others.map(|(kind, ms)| format!("{} {}", kind.words(), length(*ms))).collect();
     let mut text = with_rest(does, ", ", host, width);
     if !others.is_empty() {
