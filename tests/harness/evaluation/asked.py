@@ -36,7 +36,7 @@ PROGRAMS = (
 #: What lets a program be asked, as `trainmon run` sets it.
 ENVIRONMENT = {"KINETO_USE_DAEMON": "1", "KINETO_LOG_LEVEL": "99"}
 #: Seconds for steps to settle before it is asked, and that a profile may take beyond its window.
-SETTLE_S, PATIENCE_S = 2.0, 60.0
+SETTLE_S, PATIENCE_S = 2.0, 130.0
 
 
 @dataclasses.dataclass(frozen=True)
