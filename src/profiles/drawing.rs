@@ -4,8 +4,9 @@
 
 use std::collections::HashMap;
 
+use super::deeds::{Deeds, HostDeed, ThreadDeeds};
 use super::drawn::{DrawnGap, DrawnLane, DrawnStep, DrawnWork, LaneKind, SliceKind};
-use super::gaps::{self, FoundCall, FoundGap, HostDeed};
+use super::gaps::{self, FoundCall, FoundGap, IdleMoment};
 use super::gpu_time::spans;
 use super::intervals::{Intervals, TimeRange};
 use super::packed_lane::PackedLane;
@@ -21,29 +22,32 @@ const THREADS_DRAWN: usize = 4;
 const GPUS_DRAWN: usize = 2;
 /// Most streams of all GPUs.
 const STREAMS_DRAWN: usize = 5;
+
 /// The step that is drawn; `None` if nothing happens in it. `copying` are the moments in which a thread was in a call that copies.
 pub fn drawn(parts: &AccountParts<'_>, copying: &Intervals) -> Option<DrawnStep> {
     let (step, window) = median_step(&parts.scope);
-    let idle = |gpu| (gpu, gaps::idle_kinds(parts, gpu, copying, window));
+    let idle = |gpu| (gpu, gaps::idle_moments(parts, gpu, copying, window));
     let gpus: Vec<_> = parts.gpus.iter().take(GPUS_DRAWN).map(idle).collect();
-    let mut found: Vec<FoundGap<'_>> =
-        gpus.iter().flat_map(|(gpu, kinds)| gaps::of_gpu(parts, gpu, kinds, window)).collect();
+    let mut found: Vec<Vec<FoundGap<'_>>> =
+        gpus.iter().map(|(gpu, moments)| gaps::of_gpu(parts, gpu, moments, window)).collect();
     if gpus.is_empty() {
-        found = gaps::of_loop(parts, window);
+        found.push(gaps::of_loop(parts, window));
     }
     let exact = gaps::ends(&found, window);
+    let mut deeds = gaps::sought(&found);
     let picture = StepPicture { parts, timeline: parts.timeline, window, exact: &exact };
-    let (mut lanes, threads) = picture.threads();
+    let (mut lanes, threads) = picture.threads(&mut deeds);
+    gaps::take(&mut found, &deeds);
     let streams = picture.streams();
-    for (gpu, kinds) in &gpus {
+    for (gpu, moments) in gpus {
         let own = streams.iter().take(STREAMS_DRAWN).filter(|(index, ..)| *index == gpu.index);
         lanes.extend(own.map(|(index, lane, _)| picture.stream(*index, *lane)));
-        lanes.push(picture.idle(gpu.index, kinds));
+        lanes.push(picture.idle(gpu.index, moments));
     }
     lanes.retain(|(_, lane)| !lane.slices.is_empty());
     let left_out = threads + streams.len().saturating_sub(STREAMS_DRAWN);
     let length_ms = (window.1 - window.0) as f64 / 1e6;
-    let mut gaps: Vec<DrawnGap> = found.iter().map(|gap| picture.gap(gap, &lanes)).collect();
+    let mut gaps: Vec<DrawnGap> = found.iter().flatten().map(|gap| picture.gap(gap, &lanes)).collect();
     gaps.sort_by(|one, other| one.begin.total_cmp(&other.begin));
     let lanes: Vec<DrawnLane> = lanes.into_iter().map(|(_, lane)| lane).collect();
     (!lanes.is_empty()).then_some(DrawnStep { step, length_ms, lanes, left_out, gaps })
@@ -71,10 +75,10 @@ struct StepPicture<'a> {
 
 impl<'a> StepPicture<'a> {
     /// The loop's annotations and the threads, and how many threads there is no room for.
-    fn threads(&self) -> (Vec<LaneWithId>, usize) {
+    fn threads(&self, deeds: &mut Deeds) -> (Vec<LaneWithId>, usize) {
         let annotations = self.parts.scope.of_loop.map(|lane| self.annotations(lane));
         let mut lanes: Vec<LaneWithId> = annotations.into_iter().collect();
-        for lane in self.parts.scope.threads.iter().take(THREADS_DRAWN) {
+        for (nth, lane) in self.parts.scope.threads.iter().enumerate() {
             let of_loop = Some(*lane) == self.parts.scope.of_loop;
             let name = numbered("thread", self.timeline.threads.get(usize::from(*lane)));
             let facts = |span: &HostSpan| self.timeline.names.facts(span.name);
@@ -83,9 +87,10 @@ impl<'a> StepPicture<'a> {
                 spans if spans.iter().any(|span| facts(span).backward) => "backward, ",
                 _ => "",
             };
-            let mut thread = self.thread(*lane, format!("{role}{name}"));
+            let mut thread = self.thread(*lane, format!("{role}{name}"), deeds.of_thread(*lane, of_loop));
             thread.1.of_loop = of_loop;
-            lanes.push(thread);
+            // What the others did counts.
+            lanes.extend((nth < THREADS_DRAWN).then_some(thread));
         }
         (lanes, self.parts.scope.threads.len().saturating_sub(THREADS_DRAWN))
     }
@@ -105,7 +110,7 @@ impl<'a> StepPicture<'a> {
     }
 
     /// What a thread does at each moment.
-    fn thread(&self, lane: u16, name: String) -> LaneWithId {
+    fn thread(&self, lane: u16, name: String, mut deeds: ThreadDeeds<'_>) -> LaneWithId {
         let mut packed = self.packed();
         let mut python = self.parts.python_of(lane);
         let mut seen = self.window.0;
@@ -122,6 +127,7 @@ impl<'a> StepPicture<'a> {
             }
             seen = end;
             packed.push((begin, end), level.drawn(), Some(SliceLabel::of_level(level)));
+            deeds.piece((begin, end), level, &mut python);
         };
         while let Some(level) = walk.open_next(&mut piece) {
             if level.span.start >= self.window.1 {
@@ -175,10 +181,7 @@ impl<'a> StepPicture<'a> {
     }
 
     /// A GPU's idle moments, by what the host did.
-    fn idle(&self, gpu: i64, kinds: &[(SliceKind, Intervals)]) -> LaneWithId {
-        let moments = kinds.iter().flat_map(|(kind, part)| part.iter().map(|moment| (moment, *kind)));
-        let mut moments: Vec<(TimeRange, SliceKind)> = moments.collect();
-        moments.sort_unstable();
+    fn idle(&self, gpu: i64, moments: Vec<IdleMoment>) -> LaneWithId {
         let mut packed = self.packed();
         moments.into_iter().for_each(|(interval, kind)| packed.push(interval, kind, None));
         let drawn = self.lane(packed, LaneKind::Idle, format!("GPU {gpu} idle"));

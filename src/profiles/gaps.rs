@@ -2,22 +2,20 @@
 //! GPU, the waits of the loop.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::BinaryHeap;
 
 use super::account::IdleReason;
+use super::deeds::{Deeds, HostDeed};
 use super::drawn::SliceKind;
 use super::gpu_time::GpuTime;
 use super::host_time::RuntimeCall;
 use super::intervals::{Intervals, TimeRange};
 use super::parts::AccountParts;
 use super::slice_label::SliceLabel;
-use super::threads::OpenSpan;
 use super::timeline::GpuSpan;
 
 /// Most gaps of a GPU.
 const GAPS: usize = 64;
-/// Most things that the host may have done in a gap and that are told apart.
-const THINGS: usize = 10_000;
 /// Around a launch and what it launched so much is drawn as it is, nanoseconds: a launch takes some microseconds.
 const AROUND: i64 = 20_000;
 /// A launch that lies further before its kernel has a range of its own, nanoseconds.
@@ -42,30 +40,6 @@ pub struct FoundGap<'a> {
     pub call: Option<FoundCall>,
 }
 
-/// Something that a thread did, with the shapes of its operator, which may have its place in the code.
-#[derive(Debug, Clone, Copy)]
-pub struct HostDeed {
-    /// Its name.
-    pub label: SliceLabel,
-    /// Shapes and call stack, 0 for none.
-    pub shapes: u32,
-    /// The thread.
-    pub lane: u16,
-}
-
-impl HostDeed {
-    /// What a thread does; `aside` is what its Python does, where that is filed elsewhere.
-    fn new(level: &OpenSpan<'_>, aside: Option<&OpenSpan<'_>>) -> Self {
-        let (shapes, lane) = (level.operator.unwrap_or(level.span).shapes, level.span.lane);
-        // A step is no work of its own.
-        if let Some(aside) = aside.filter(|_| level.facts.step) {
-            return Self { label: SliceLabel::of_level(aside), shapes, lane };
-        }
-        let function = level.function.or_else(|| aside.and_then(|aside| aside.function));
-        Self { label: SliceLabel { function, ..SliceLabel::of_level(level) }, shapes, lane }
-    }
-}
-
 /// A call that launched what ended a gap.
 #[derive(Debug, Clone, Copy)]
 pub struct FoundCall {
@@ -82,63 +56,78 @@ impl FoundGap<'_> {
     }
 
     /// What the host did for the largest part of it.
-    fn main_kind(&self) -> SliceKind {
+    pub fn main_kind(&self) -> SliceKind {
         let parts = SliceKind::ALL.into_iter().zip(self.by);
         parts.rev().max_by_key(|(_, part)| *part).map_or(SliceKind::Python, |(kind, _)| kind)
     }
 }
 
-/// The idle time of a GPU within a window, by how it is drawn: each moment has one kind. `copying` are the moments in which a thread
-/// was in a call that copies.
-pub fn idle_kinds(
+/// A stretch of a GPU's idle time, and how it is drawn.
+pub type IdleMoment = (TimeRange, SliceKind);
+
+/// The idle time of a GPU within a window, in order. `copying` are the moments in which a thread was in a call that copies.
+pub fn idle_moments(
     parts: &AccountParts<'_>,
     gpu: &GpuTime,
     copying: &Intervals,
     window: TimeRange,
-) -> [(SliceKind, Intervals); 6] {
-    let part = |reason: IdleReason| {
-        let part = gpu.idle_by.get(reason.index()).into_iter().flat_map(Intervals::iter);
-        Intervals::union(part.filter(|(begin, end)| *end > window.0 && *begin < window.1), window)
-    };
-    let (mut launches, mut annotated) = (part(IdleReason::Launch), part(IdleReason::Operator));
-    let copies = launches.take(copying);
-    let operators = annotated.take(&parts.host.operated);
-    let syncs = Intervals::union_of(vec![part(IdleReason::Sync), copies], window);
-    [
-        (SliceKind::Data, part(IdleReason::InputWait)),
-        (SliceKind::Sync, syncs),
-        (SliceKind::Launch, launches),
-        (SliceKind::Operator, operators),
-        (SliceKind::Annotation, annotated),
-        (SliceKind::Python, part(IdleReason::Python)),
-    ]
+) -> Vec<IdleMoment> {
+    let mut moments = Vec::new();
+    for (reason, part) in IdleReason::ALL.into_iter().zip(&gpu.idle_by) {
+        let within = part.iter().filter(|(begin, end)| *end > window.0 && *begin < window.1);
+        match reason {
+            IdleReason::Launch => divide(within, copying, [SliceKind::Sync, SliceKind::Launch], &mut moments),
+            IdleReason::Operator => {
+                let kinds = [SliceKind::Operator, SliceKind::Annotation];
+                divide(within, &parts.host.operated, kinds, &mut moments);
+            }
+            reason => moments.extend(within.map(|moment| (moment, reason.drawn()))),
+        }
+    }
+    moments.sort_unstable();
+    moments
 }
 
-/// How long a thread did something in a gap. Of equal ones, the first counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct DeedSum {
-    ns: i64,
-    order: Reverse<usize>,
-    shapes: u32,
-    lane: u16,
+/// Adds stretches: of one kind where another set has them, of another kind elsewhere.
+fn divide(
+    stretches: impl Iterator<Item = TimeRange>,
+    by: &Intervals,
+    [inside, outside]: [SliceKind; 2],
+    moments: &mut Vec<IdleMoment>,
+) {
+    let mut cursor = 0;
+    for (mut begin, end) in stretches {
+        by.within((begin, end), &mut cursor, |(from, to), _| {
+            if begin < from {
+                moments.push(((begin, from), outside));
+            }
+            moments.push(((from, to), inside));
+            begin = to;
+        });
+        if begin < end {
+            moments.push(((begin, end), outside));
+        }
+    }
 }
 
 /// The gaps of a GPU, in the order of their begins.
 pub fn of_gpu<'a>(
     parts: &AccountParts<'a>,
     gpu: &GpuTime,
-    kinds: &[(SliceKind, Intervals)],
+    moments: &[IdleMoment],
     window: TimeRange,
 ) -> Vec<FoundGap<'a>> {
-    let mut gaps: Vec<_> = longest(gpu.idle.iter(), window)
-        .into_iter()
-        .map(|range| FoundGap::new(Some(gpu.index), range, window))
-        .collect();
-    for (kind, part) in kinds {
-        let mut cursor = 0;
-        for gap in &mut gaps {
-            let Some(sum) = gap.by.get_mut(kind.index()) else { continue };
-            part.within(gap.range, &mut cursor, |(begin, end), _| *sum += end - begin);
+    let longest = longest(gpu.idle.iter(), window).into_iter();
+    let mut gaps: Vec<_> = longest.map(|range| FoundGap::new(Some(gpu.index), range, window)).collect();
+    let mut first = 0;
+    for ((begin, end), kind) in moments {
+        while gaps.get(first).is_some_and(|gap| gap.range.1 <= *begin) {
+            first += 1;
+        }
+        let Some(gap) = gaps.get_mut(first) else { break };
+        let common = (*end).min(gap.range.1) - (*begin).max(gap.range.0);
+        if let Some(sum) = gap.by.get_mut(kind.index()) {
+            *sum += common.max(0);
         }
     }
     for gap in &mut gaps {
@@ -149,8 +138,6 @@ pub fn of_gpu<'a>(
             Some(FoundCall { call, made: HostDeed { label, shapes: 0, lane: call.lane } })
         });
     }
-    meanwhile(parts, &mut gaps);
-    place_calls(parts, &mut gaps);
     gaps
 }
 
@@ -173,9 +160,7 @@ pub fn of_loop<'a>(parts: &AccountParts<'a>, window: TimeRange) -> Vec<FoundGap<
         }
         gap
     });
-    let mut gaps: Vec<_> = gaps.collect();
-    meanwhile(parts, &mut gaps);
-    gaps
+    gaps.collect()
 }
 
 /// The longest parts of intervals within the step, each as its whole interval, in order of time.
@@ -203,67 +188,34 @@ fn begun_at<'a>(parts: &AccountParts<'a>, gpu: i64, moment: i64) -> Option<&'a G
     same.filter(|span| timeline.device_of(span) == gpu && span.end > span.start).max_by_key(|span| span.end)
 }
 
-/// Finds what the host did longest in each gap, of what it did for the largest part.
-fn meanwhile(parts: &AccountParts<'_>, gaps: &mut [FoundGap<'_>]) {
-    let until = gaps.last().map_or(i64::MIN, |gap| gap.range.1);
-    let mut sums: Vec<(SliceKind, TimeRange, HashMap<SliceLabel, DeedSum>)> =
-        gaps.iter().map(|gap| (gap.main_kind(), gap.range, HashMap::new())).collect();
-    // The loop's thread last: where autograd's threads work, it only waits for them.
-    for lane in parts.scope.threads.iter().rev() {
-        let of_loop = Some(*lane) == parts.scope.of_loop;
-        let mut python = parts.python_of(*lane);
-        let mut walk = parts.walk(*lane);
-        let mut first = 0;
-        let mut piece = |(begin, end): TimeRange, level: &OpenSpan<'_>| {
-            while sums.get(first).is_some_and(|(_, range, _)| range.1 <= begin) {
-                first += 1;
-            }
-            let kind = level.drawn();
-            let overlapping = sums.iter_mut().skip(first).take_while(|(_, range, _)| range.0 < end);
-            for (_, range, things) in overlapping.filter(|(main, ..)| *main == kind) {
-                let common = (begin.max(range.0), end.min(range.1));
-                // A wait for a batch is the loop's.
-                if common.0 >= common.1 || (kind == SliceKind::Data && !of_loop) {
-                    continue;
-                }
-                let deed = HostDeed::new(level, python.as_mut().and_then(|python| python.level_at(common.0)));
-                let first = DeedSum { ns: 0, order: Reverse(things.len()), shapes: deed.shapes, lane: deed.lane };
-                if things.len() < THINGS || things.contains_key(&deed.label) {
-                    things.entry(deed.label).or_insert(first).ns += common.1 - common.0;
-                }
-            }
-        };
-        while let Some(level) = walk.open_next(&mut piece) {
-            if level.span.start >= until {
-                break;
-            }
-        }
+/// What is to be gathered of the host for the gaps of each GPU.
+pub fn sought(found: &[Vec<FoundGap<'_>>]) -> Deeds {
+    let mut deeds = Deeds::default();
+    for gaps in found {
+        deeds.add_gaps(gaps.iter().map(|gap| (gap.main_kind(), gap.range)));
     }
-    for (gap, (.., things)) in gaps.iter_mut().zip(sums) {
-        let most = things.into_iter().max_by_key(|(_, sum)| *sum);
-        gap.host = most.map(|(label, sum)| HostDeed { label, shapes: sum.shapes, lane: sum.lane });
-    }
+    let calls = found.iter().flatten().filter_map(|gap| gap.call.as_ref());
+    deeds.add_calls(calls.map(|found| (found.call.lane, found.call.start)));
+    deeds
 }
 
-/// Finds where in the code the calls were made.
-fn place_calls(parts: &AccountParts<'_>, gaps: &mut [FoundGap<'_>]) {
-    let mut calls: Vec<&mut FoundCall> = gaps.iter_mut().filter_map(|gap| gap.call.as_mut()).collect();
-    calls.sort_by_key(|found| (found.call.lane, found.call.start));
-    for of_lane in calls.chunk_by_mut(|one, other| one.call.lane == other.call.lane) {
-        let Some(lane) = of_lane.first().map(|found| found.call.lane) else { continue };
-        let (mut walk, mut python) = (parts.walk(lane), parts.python_of(lane));
-        for FoundCall { call, made } in of_lane {
-            let aside = python.as_mut().and_then(|python| python.level_at(call.start));
-            let Some(deed) = walk.level_at(call.start).map(|level| HostDeed::new(level, aside)) else { continue };
-            (made.label.function, made.shapes) = (deed.label.function, deed.shapes);
+/// Takes over what was gathered.
+pub fn take(found: &mut [Vec<FoundGap<'_>>], deeds: &Deeds) {
+    for (gpu, gaps) in found.iter_mut().enumerate() {
+        for (place, gap) in gaps.iter_mut().enumerate() {
+            gap.host = deeds.longest(gpu, place);
+            let Some(FoundCall { call, made }) = &mut gap.call else { continue };
+            if let Some(deed) = deeds.at_call(call.lane, call.start) {
+                (made.label.function, made.shapes) = (deed.label.function, deed.shapes);
+            }
         }
     }
 }
 
 /// The ranges around launches that end gaps, and around what they launch, in order.
-pub fn ends(gaps: &[FoundGap<'_>], window: TimeRange) -> Vec<TimeRange> {
+pub fn ends(found: &[Vec<FoundGap<'_>>], window: TimeRange) -> Vec<TimeRange> {
     let around = |(begin, end): TimeRange| (begin - AROUND, end + AROUND);
-    let ranges = gaps.iter().flat_map(|gap| {
+    let ranges = found.iter().flatten().flat_map(|gap| {
         let work = gap.work.map(|work| (work.start, work.end.min(work.start + FAR)));
         match (gap.call.map(|found| (found.call.start, found.call.end)), work) {
             (Some(call), Some(work)) if work.0 - call.0 < FAR => [Some((call.0, work.1.max(call.1))), None],

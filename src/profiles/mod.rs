@@ -10,6 +10,7 @@ pub mod calls;
 pub mod comparison;
 mod copies;
 pub mod course;
+mod deeds;
 mod drawing;
 pub mod drawn;
 pub mod efficiency;
