@@ -8,8 +8,8 @@ use super::intervals::TimeRange;
 use super::slice_label::SliceLabel;
 use super::threads::{OpenSpan, ThreadWalk};
 
-/// Most things that the host may have done in a gap and that are told apart.
-const THINGS: usize = 10_000;
+/// Most things that the host did in a gap and that are told apart at a time: of more, the half that took longest is kept.
+const THINGS: usize = 128;
 
 /// Something that a thread did, with the shapes of its operator, which may have its place in the code.
 #[derive(Debug, Clone, Copy)]
@@ -50,6 +50,22 @@ struct GapDeeds {
     kind: SliceKind,
     range: TimeRange,
     things: HashMap<SliceLabel, DeedSum>,
+    /// How many things there were.
+    count: usize,
+}
+
+impl GapDeeds {
+    fn add(&mut self, deed: HostDeed, ns: i64) {
+        if self.things.len() >= THINGS && !self.things.contains_key(&deed.label) {
+            let mut sums: Vec<DeedSum> = self.things.values().copied().collect();
+            sums.sort_unstable();
+            let middle = sums.get(sums.len() / 2).copied();
+            self.things.retain(|_, sum| Some(*sum) >= middle);
+        }
+        self.count += 1;
+        let new = DeedSum { ns: 0, order: Reverse(self.count), shapes: deed.shapes, lane: deed.lane };
+        self.things.entry(deed.label).or_insert(new).ns += ns;
+    }
 }
 
 /// A call whose place in the code is looked for.
@@ -72,7 +88,7 @@ pub struct Deeds {
 impl Deeds {
     /// Adds the gaps of a GPU, in order of time, each with the kind of its largest part.
     pub fn add_gaps(&mut self, gaps: impl Iterator<Item = (SliceKind, TimeRange)>) {
-        let gap = |(kind, range)| GapDeeds { kind, range, things: HashMap::new() };
+        let gap = |(kind, range)| GapDeeds { kind, range, things: HashMap::new(), count: 0 };
         self.gaps.push(gaps.map(gap).collect());
     }
 
@@ -140,12 +156,27 @@ impl ThreadDeeds<'_> {
             }
             let overlapping = gaps.iter_mut().skip(*first).take_while(|gap| gap.range.0 < end);
             for gap in overlapping.filter(|gap| gap.kind == kind) {
-                let (deed, order) = (deed(), Reverse(gap.things.len()));
-                if gap.things.len() < THINGS || gap.things.contains_key(&deed.label) {
-                    let new = DeedSum { ns: 0, order, shapes: deed.shapes, lane: deed.lane };
-                    gap.things.entry(deed.label).or_insert(new).ns += end.min(gap.range.1) - begin.max(gap.range.0);
-                }
+                gap.add(deed(), end.min(gap.range.1) - begin.max(gap.range.0));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_done_longest_is_found_among_many_things() {
+        let mut gap = GapDeeds { kind: SliceKind::Python, range: (0, 1), things: HashMap::new(), count: 0 };
+        let deed = |name| HostDeed { label: SliceLabel::new(name), shapes: 0, lane: 0 };
+        for nth in 0..10_000 {
+            gap.add(deed(nth + 10), 1);
+            gap.add(deed(if nth % 3 == 0 { 1 } else { 2 }), 1);
+            assert!(gap.things.len() <= THINGS);
+        }
+        let deeds = Deeds { gaps: vec![vec![gap]], calls: Vec::new() };
+        assert_eq!(deeds.longest(0, 0).map(|deed| deed.label.name), Some(2));
+        assert!(deeds.longest(0, 1).is_none() && deeds.longest(1, 0).is_none());
     }
 }
