@@ -116,11 +116,11 @@ impl<'a, L: Copy + PartialEq> PackedLane<'a, L> {
         exact
     }
 
-    /// Joins short slices, whatever their kinds, until there are few enough.
+    /// Joins short slices, whatever their kinds, until there are few enough. What counts as short grows only where it has to, so that
+    /// the rest keeps its detail.
     fn shorten(&mut self) {
         let most = self.most + self.all_kept;
-        // What is twice as long as the window joins everything that may be joined.
-        while self.slices.len() > most && self.short / 2 <= self.window.1 - self.window.0 {
+        while self.slices.len() > most {
             let short = self.short;
             self.slices.dedup_by(|next, last| {
                 let joins = are_short(short, last, next);
@@ -129,7 +129,11 @@ impl<'a, L: Copy + PartialEq> PackedLane<'a, L> {
                 }
                 joins
             });
-            self.short = self.short.saturating_mul(2).max(1);
+            // What is longer than the window has joined everything that may be joined.
+            if self.slices.len() <= most || short > self.window.1 - self.window.0 {
+                return;
+            }
+            self.short = short.saturating_mul(2).max(1);
         }
     }
 
@@ -213,6 +217,20 @@ mod tests {
             packed.push((nth * 20, nth * 20 + 10), SliceKind::Compute, Some(()));
         }
         assert!(packed.finish(|()| String::new()).len() <= SLICES + EXACT_SLICES);
+    }
+
+    #[test]
+    fn a_lane_of_very_many_things_is_bounded_and_keeps_detail() {
+        let count = 300_000;
+        let mut packed = PackedLane::<()>::new((0, count * 10), &[]);
+        for nth in 0..count {
+            let kind = if nth % 2 == 0 { SliceKind::Operator } else { SliceKind::Launch };
+            packed.push((nth * 10, nth * 10 + 7), kind, None);
+        }
+        let slices = packed.finish(|()| String::new());
+        assert!((SLICES / 4..=SLICES).contains(&slices.len()), "{}", slices.len());
+        let longest = slices.iter().map(|slice| slice.end - slice.begin).fold(0.0, f64::max);
+        assert!(longest < 0.02, "{longest}");
     }
 
     proptest! {
