@@ -27,7 +27,7 @@ use crate::trust;
 use crate::tui::arrangement::check_distinct;
 use crate::tui::theme;
 pub use options::{Call, Settings};
-pub use values::{PID_MAX, parse_pid, parse_profile_length, parse_window};
+pub use values::{parse_pid, parse_profile_length, parse_window};
 
 /// How long `diagnose` watches without `--duration`.
 pub const DIAGNOSE_DURATION: Duration = Duration::from_secs(20);

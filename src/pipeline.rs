@@ -144,7 +144,8 @@ impl Pipeline {
         if account.is_of_file() {
             self.of_trace = Some(Arc::new(profiled::verdict(Arc::clone(account), &self.context)));
         } else {
-            self.taken = Some(TakenProfile::new(Arc::clone(account), &self.context, sample.monotonic_ns));
+            let taken = (sample.monotonic_ns, sample.unix_ms);
+            self.taken = Some(TakenProfile::new(Arc::clone(account), &self.context, taken));
         }
     }
 

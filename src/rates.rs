@@ -2,7 +2,7 @@
 //!
 //! What belongs here: everything computed from two samples, including the meaning of a thread's wait or stack, and the
 //! state between samples that this needs. What does not: reading anything, a clock, and any judgment of the run, which
-//! is up to [`diagnosis`](crate::diagnosis).
+//! is up to the diagnosis.
 //!
 //! [`Rates`] is a deterministic fold: the same samples give the same frames, so a recording can be judged again. It
 //! keeps the previous sample and one `TrainerState` per training process: an unfinished wait, the last step, what is
@@ -25,6 +25,7 @@ mod delta;
 mod device;
 pub mod frame;
 mod gpu;
+mod gpu_choice;
 mod host;
 mod job;
 mod levels;
@@ -50,6 +51,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 pub use frame::Frame;
+pub use gpu_choice::GpuChoice;
 pub(crate) use job::PAGE;
 pub use wait::Wait;
 
@@ -80,16 +82,6 @@ const LATE_NS: u64 = 1_000_000_000;
 pub struct RatesOptions {
     /// GPUs named with `--gpu`; if empty, the GPUs that the job is found to use.
     pub gpus: Vec<GpuChoice>,
-}
-
-/// A GPU named by the user.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-#[serde(untagged)]
-pub enum GpuChoice {
-    /// NVML index.
-    Index(u32),
-    /// UUID, or the start of one.
-    Uuid(String),
 }
 
 /// The fold of samples into frames.
@@ -184,7 +176,9 @@ impl Rates {
             }
             None => self.trainers.clear(),
         }
-        if let Some(profile) = sample.profile.as_deref().filter(|_| before.is_some()) {
+        if before.is_some()
+            && let Some(profile) = sample.profile.as_deref()
+        {
             fold_profile(&mut frame, profile, &gpu.rates, sample);
         }
         frame.host = host::fold(before, sample, frame.job.cpu_pct);

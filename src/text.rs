@@ -145,7 +145,7 @@ const LEAST_BEFORE: usize = 12;
 
 /// The place in parentheses at the end of `text`: `(train.py:52)`; empty if it has no such end.
 pub fn place_at_end(text: &str) -> &str {
-    let at = text.rfind(" (").filter(|_| text.ends_with(')'));
+    let at = if text.ends_with(')') { text.rfind(" (") } else { None };
     at.map_or("", |at| &text[at + 1..])
 }
 

@@ -113,8 +113,8 @@ impl StacksTaker<'_> {
         // Whether torch's loader feeds it is known once it was sampled.
         let job = latest.values().sample.job.clone();
         let counts = of_trainer && job.is_some_and(|job| has_feeders(&job, process) == Some(false));
-        let Some(py_spy) = self.py_spy.as_ref().filter(|_| counts) else { return };
-        if self.turns.without_locals.contains(&process) {
+        let Some(py_spy) = &self.py_spy else { return };
+        if !counts || self.turns.without_locals.contains(&process) {
             return;
         }
         match py_spy.locals(&options.sources.roots.proc, process, stop) {

@@ -82,7 +82,6 @@ fn no_thread(error: &io::Error) -> SourceStatus {
 fn watch_job(job: JobReader, shared: &Shared, others: &[SyncSender<u64>]) {
     let Shared { options, stop, effort, .. } = shared;
     let mut readers = JobReaders::new(job, shared);
-    let mut jitter = Jitter::new(clock::monotonic_ns());
     let interval_ns = u64::try_from(options.interval.as_nanos()).unwrap_or(u64::MAX);
     let mut due_ns = clock::monotonic_ns();
     let mut tick = 0_u64;
@@ -106,7 +105,7 @@ fn watch_job(job: JobReader, shared: &Shared, others: &[SyncSender<u64>]) {
         readers.sampler.round(clock::monotonic_ns());
         let round = effort.get().round().max(options.interval / MOST_ROUNDS);
         let until_tick = Duration::from_nanos(due_ns.saturating_sub(clock::monotonic_ns()));
-        thread::sleep(round.mul_f64(jitter.next(1.0 - JITTER, 1.0 + JITTER)).min(until_tick));
+        thread::sleep(round.mul_f64(1.0 + JITTER * (2.0 * fastrand::f64() - 1.0)).min(until_tick));
     }
 }
 
@@ -206,36 +205,5 @@ fn watch<S: AskedSource>(shared: &Shared, asks: &Receiver<u64>) {
         failed_ns = answer.is_err().then_some(now_ns);
         reader = reader.filter(|_| answer.is_ok());
         latest.write(|values| values.answer(answer, tick, now_ns));
-    }
-}
-
-/// A small generator of uniform random numbers (xorshift64*, Vigna 2016): rounds must be irregular, not unpredictable.
-struct Jitter(u64);
-
-impl Jitter {
-    fn new(seed: u64) -> Self {
-        Self(seed | 1)
-    }
-
-    fn next(&mut self, low: f64, high: f64) -> f64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        let draw = (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 11) as f64 / (1_u64 << 53) as f64;
-        low + draw * (high - low)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn jitter_stays_in_range_and_varies() {
-        let mut jitter = Jitter::new(7);
-        let draws: Vec<f64> = (0..1000).map(|_| jitter.next(0.5, 1.5)).collect();
-        assert!(draws.iter().all(|draw| (0.5..1.5).contains(draw)));
-        let mean = draws.iter().sum::<f64>() / 1000.0;
-        assert!((0.95..1.05).contains(&mean), "{mean}");
     }
 }

@@ -17,7 +17,7 @@ use crate::outputs::{html, markdown, text};
 
 /// What it writes.
 const FORMATS: [DocumentFormat; 3] = [DocumentFormat::Html, DocumentFormat::Markdown, DocumentFormat::Json];
-/// Most rows of a table in the JSON of two traces.
+/// Most rows of a table of traces or profiles in JSON.
 const TRACE_ROWS: usize = 100;
 
 /// Reads both runs and says what changed.
@@ -35,7 +35,8 @@ pub fn run(settings: &Settings, arguments: &CompareArgs) -> anyhow::Result<ExitC
     let [before, after] = paths.map(|path| whole_run::read(settings, path));
     let [before, after] = [before?, after?];
     let [before_path, after_path] = paths;
-    let comparison = Comparison::new(compared(before_path, &before), compared(after_path, &after), limit);
+    let (before, after) = (compared(before_path, &before), compared(after_path, &after));
+    let comparison = Comparison::new(before, after, limit, TRACE_ROWS);
     say(settings, arguments, format, &comparison)
 }
 

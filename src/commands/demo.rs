@@ -64,7 +64,8 @@ fn other_than_asked(bottleneck: DemoBottleneck, workers: Option<u8>, last: &Last
     let cpus = frame.host.cpus.len();
     let asked = bottleneck.to_possible_value()?;
     let asked = asked.get_name();
-    let busiest = verdict.culprits.first().filter(|_| noisy).map(|culprit| format!(". The busiest: {culprit}"));
+    let busiest = if noisy { verdict.culprits.first() } else { None };
+    let busiest = busiest.map(|culprit| format!(". The busiest: {culprit}"));
     let busiest = busiest.unwrap_or_default();
     (others >= NOTABLE_CPUS).then(|| {
         format!("the demo was to show {asked}, but other processes take {others:.1} of {cpus} CPUs{busiest}")

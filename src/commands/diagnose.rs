@@ -1,7 +1,7 @@
 //! `trainmon diagnose`: watch, or read a recording; print one verdict, exit.
 
 use std::convert::Infallible;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,19 +11,18 @@ use rustix::termios::tcgetwinsize;
 use tokio::time::MissedTickBehavior;
 
 use super::profiled;
+use super::progress::{ProgressLine, is_dumb};
 use crate::cli::DiagnoseArgs;
 use crate::config::{DIAGNOSE_DURATION, Settings};
 use crate::diagnosis::Verdict;
 use crate::diagnosis::verdict::{Class, Phase};
 use crate::errors::{self, ExitCode};
-use crate::foreground;
 use crate::jobs::session::{EndSignals, Session, block_on};
 use crate::outputs::text;
 use crate::pipeline::{Pipeline, Tick};
 use crate::sample::Sample;
 use crate::sources::processes;
 use crate::sources::recording::Recording;
-use crate::streams::Stream;
 use crate::text::format::{SURE, duration, sureness};
 use crate::text::sudo_command;
 
@@ -68,11 +67,6 @@ pub(super) fn style(settings: &Settings, full: bool) -> text::Style {
     text::Style { color: settings.color, width, ..plain }
 }
 
-/// Whether the terminal knows neither colors nor how to rewrite a line: Emacs' shell, some editors' consoles.
-fn is_dumb() -> bool {
-    std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb")
-}
-
 /// The verdict of a recording, with a note of what is missing at its end, which is told on standard error, too. `each` sees the
 /// samples, and says whether to go on.
 pub(super) fn replay(
@@ -94,15 +88,16 @@ fn live(settings: &Settings, arguments: &DiagnoseArgs) -> anyhow::Result<Arc<Ver
     if options.duration.is_none() && options.iterations.is_none() {
         options.duration = Some(DIAGNOSE_DURATION);
     }
-    block_on(watch(Session::attach(options)?, arguments.until_sure, Progress::new(pid, settings.ascii)))
+    block_on(watch(Session::attach(options)?, arguments.until_sure, ProgressLine::new(settings.ascii)))
 }
 
 /// Watches until the time is over, the target ends, a signal comes or, where that is asked for, the verdict is sure. What was
 /// learned until then is the verdict.
-async fn watch(mut session: Session, until_sure: bool, mut progress: Progress) -> anyhow::Result<Arc<Verdict>> {
+async fn watch(mut session: Session, until_sure: bool, mut line: ProgressLine) -> anyhow::Result<Arc<Verdict>> {
     let mut ending = EndSignals::listen()?;
     let mut clock = tokio::time::interval(RENEWED);
     clock.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let pid = session.context().pid;
     let mut verdict = None;
     let mut sure_since = None;
     loop {
@@ -114,11 +109,12 @@ async fn watch(mut session: Session, until_sure: bool, mut progress: Progress) -
                     break;
                 }
             }
-            _ = clock.tick(), if progress.is_shown() => {}
+            _ = clock.tick(), if line.is_shown() => {}
         }
-        progress.show(session.remaining(), verdict.as_deref());
+        line.show(&progress(pid, session.remaining(), verdict.as_deref()));
     }
-    progress.clear();
+    line.clear();
+    session.check_measured()?;
     if let (true, Some(verdict)) = (session.has_ended(), &verdict) {
         errors::note(&format!(
             "process {} ended {:.0} s after trainmon attached; the verdict covers that time",
@@ -139,51 +135,7 @@ fn is_settled(since: &mut Option<u64>, tick: &Tick) -> bool {
     since.is_some_and(|since| now.saturating_sub(since) >= SETTLED_NS)
 }
 
-/// One line on standard error, rewritten in place, while the job is watched:
-/// `watching PID 1234 · 12 s left · so far: data loader · too few workers, probably`.
-#[derive(Debug)]
-struct Progress {
-    pid: u32,
-    ascii: bool,
-    /// `None` where standard error is no terminal that can rewrite a line.
-    out: Option<Stream>,
-}
-
-impl Progress {
-    fn new(pid: u32, ascii: bool) -> Self {
-        let rewrites = std::io::stderr().is_terminal() && !is_dumb();
-        let out = rewrites.then(|| Stream::duplicate(rustix::stdio::stderr()).ok()).flatten();
-        Self { pid, ascii, out }
-    }
-
-    fn is_shown(&self) -> bool {
-        self.out.is_some()
-    }
-
-    fn show(&mut self, remaining: Option<Duration>, verdict: Option<&Verdict>) {
-        let line = progress(self.pid, remaining, verdict);
-        let columns = tcgetwinsize(rustix::stdio::stderr()).map_or(0, |size| usize::from(size.ws_col));
-        let columns = if columns == 0 { text::WIDTH } else { columns };
-        // In the last column some terminals would wrap.
-        self.rewrite(&text::cut(&line, columns - 1, self.ascii));
-    }
-
-    fn clear(&mut self) {
-        self.rewrite("");
-    }
-
-    /// The line's start (CR) and what is right of the new text erased (EL, ECMA-48). A terminal that is gone shows nothing.
-    fn rewrite(&mut self, line: &str) {
-        // In the background the line belongs to another program.
-        if let Some(out) = &mut self.out
-            && foreground::is_ours()
-        {
-            let _ = out.write_all(format!("\r{line}\u{1b}[K").as_bytes());
-        }
-    }
-}
-
-/// What the line says.
+/// How watching goes: `watching PID 1234 · 12 s left · so far: data loader · too few workers, probably`.
 pub(super) fn progress(pid: u32, remaining: Option<Duration>, verdict: Option<&Verdict>) -> String {
     let left = remaining.map(|left| format!(" · {} left", duration(left.as_secs_f64().round())));
     let so_far = verdict.filter(|verdict| verdict.class != Class::Unknown).map(|verdict| {
@@ -239,6 +191,27 @@ mod tests {
     fn settles(tick: impl Fn(u64) -> Tick) -> Option<u64> {
         let mut since = None;
         (1..=10).find(|&at| is_settled(&mut since, &tick(at)))
+    }
+
+    #[test]
+    fn a_process_that_is_killed_before_anything_was_measured_is_told_as_ended() {
+        // Whether anything was measured of it is a question of microseconds: both happen.
+        for _ in 0..8 {
+            let mut process = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+            let call = crate::config::Call { pid: Some(process.id()), ..Default::default() };
+            let interval = Duration::from_millis(100);
+            let settings = Settings { interval, stacks: false, call, ..Settings::default() };
+            let session = Session::attach(super::super::attach_options(&settings, process.id(), None)).unwrap();
+            process.kill().unwrap();
+            process.wait().unwrap();
+            match block_on(watch(session, false, ProgressLine::new(false))) {
+                Ok(verdict) => assert!(verdict.observed_s > 0.0, "{}", verdict.summary),
+                Err(error) => {
+                    assert_eq!(errors::exit_of(&error), ExitCode::NO_PROCESS);
+                    assert_eq!(errors::sentence(&error), format!("process {} has ended", process.id()));
+                }
+            }
+        }
     }
 
     #[test]

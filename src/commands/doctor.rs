@@ -238,7 +238,8 @@ mod tests {
     use unicode_width::UnicodeWidthStr;
 
     use super::*;
-    use crate::config::{Call, PID_MAX};
+    use crate::config::Call;
+    use crate::sample::process::PID_MAX;
 
     fn tree(files: &[(&str, &str)]) -> (tempfile::TempDir, Settings) {
         let root = tempfile::tempdir().unwrap();

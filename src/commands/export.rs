@@ -231,7 +231,7 @@ impl Node {
         let job = |job: &KnownJob| FollowedJob {
             pid: job.pid,
             name: self.name.clone(),
-            tick: job.tick.clone().filter(|_| job.since.elapsed() <= silent),
+            tick: if job.since.elapsed() <= silent { job.tick.clone() } else { None },
             answers: job.since.elapsed() <= silent,
             counters: job.counters.clone(),
         };

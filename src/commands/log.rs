@@ -26,7 +26,7 @@ pub fn run(
         let (log, note) = log::open(path, existing)?;
         note.iter().for_each(|note| errors::note(note));
         let mut rows = LogRows::new(log);
-        super::each_tick(session, listening, |tick| match tick {
+        super::each_tick(session, listening, None, |tick| match tick {
             Some(tick) => rows.take(tick),
             None => rows.follow(),
         })

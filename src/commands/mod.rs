@@ -21,14 +21,16 @@ pub mod pick;
 pub mod pick_screen;
 mod probed;
 pub mod profile;
+mod profile_taker;
 mod profiled;
+mod progress;
 pub mod record;
+mod recorded_profile;
 pub mod replay;
 pub mod report;
 pub mod run;
 pub mod screen;
 mod screen_loop;
-mod screen_profile;
 pub mod shell;
 pub mod trace;
 pub mod watch;
@@ -37,7 +39,6 @@ pub mod whole_run;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -57,6 +58,7 @@ use crate::rates::frame::Frame;
 use crate::sources::{Roots, SourceOptions};
 use crate::streams::Stream;
 use crate::tui::labels::counted;
+use recorded_profile::RecordedProfile;
 
 /// The last frame and verdict that were shown or written.
 type LastMoment = (Arc<Frame>, Arc<Verdict>);
@@ -96,46 +98,33 @@ fn followed(settings: &Settings, pid: Option<u32>) -> anyhow::Result<FollowedJob
 }
 
 /// Hands every tick to `take` until the target ends, a limit is reached or a signal ends it. `None` asks to look for the file
-/// that is written: something else may have moved or removed it.
+/// that is written: something else may have moved or removed it. A sample has the profile, if one is wanted.
 async fn each_tick(
     mut session: Session,
     (mut ending, mut reopening): (EndSignals, Reopening),
+    mut profile: Option<&mut RecordedProfile>,
     mut take: impl FnMut(Option<Arc<Tick>>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     loop {
+        let account = async {
+            match &mut profile {
+                Some(profile) => profile.next().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             biased;
             () = reopening.asked() => take(None)?,
-            tick = session.next_before_end(&mut ending) => match tick {
-                Some(tick) => take(Some(tick))?,
-                None => return Ok(()),
-            },
+            account = account => session.profiled(account),
+            tick = session.next_before_end(&mut ending) => {
+                let Some(tick) = tick else { return Ok(()) };
+                if let Some(profile) = &mut profile {
+                    profile.see(&tick);
+                }
+                take(Some(tick))?;
+            }
         }
     }
-}
-
-/// Does this on a thread while the job is watched, so that what it did before is known. The work is told whether to go on.
-async fn beside<T: Send + 'static>(
-    mut session: Session,
-    work: impl FnOnce(&dyn Fn() -> bool) -> T + Send + 'static,
-) -> anyhow::Result<(T, Option<Arc<Tick>>)> {
-    let mut ending = EndSignals::listen()?;
-    let wanted = Arc::new(AtomicBool::new(true));
-    let asking = Arc::clone(&wanted);
-    let mut working = tokio::task::spawn_blocking(move || work(&|| asking.load(Ordering::Relaxed)));
-    let mut before = None;
-    loop {
-        tokio::select! {
-            done = &mut working => return Ok((done?, before)),
-            tick = session.next_before_end(&mut ending) => match tick {
-                Some(tick) => before = Some(tick),
-                None => break,
-            },
-        }
-    }
-    // A signal, or the job's end: the thread sees both.
-    wanted.store(false, Ordering::Relaxed);
-    Ok((working.await?, before))
 }
 
 /// Prints what a command was asked for.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::profile_taker::ProfileTaker;
 use crate::cli::ProfileArgs;
 use crate::config::Settings;
 use crate::diagnosis::profiled::probed;
@@ -11,6 +12,7 @@ use crate::diagnosis::verdict::Context;
 use crate::errors::{ExitCode, Failure};
 use crate::jobs::session::{Session, block_on};
 use crate::outputs::text;
+use crate::profiles::asked::ProfileAsker;
 use crate::sources::Roots;
 use crate::sources::probes::{self, ProbeError, ProbeTarget};
 
@@ -37,12 +39,14 @@ pub(super) fn run(settings: &Settings, arguments: &ProfileArgs, pid: u32) -> any
     // Before trainmon looks at the job in any other way: py-spy traces it for moments.
     let target = ProbeTarget::find(&roots, pid).map_err(failure)?;
     let length = arguments.length.unwrap_or(LENGTH);
-    let count = move |wanted: &dyn Fn() -> bool| probes::count(&roots.proc, &target, length, wanted);
+    let count = move |asker: &dyn ProfileAsker| {
+        probes::count(&roots.proc, &target, length, &|| asker.wanted()).map_err(failure)
+    };
     let session = Session::attach(super::attach_options(settings, pid, None))?;
-    let (counts, live) = block_on(super::beside(session, count))?;
+    let (counts, live) = block_on(ProfileTaker::beside(session, count, |_| ()))?;
     let live = live.as_deref().map(|tick| &*tick.verdict);
     let context = Context { pid, ..Context::default() };
-    let verdict = probed(&counts.map_err(failure)?, live, &context);
+    let verdict = probed(&counts, live, &context);
     if arguments.json {
         let mut value = serde_json::to_value(&verdict)?;
         let profile = value.get_mut("profile").and_then(Value::as_object_mut);

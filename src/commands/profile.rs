@@ -2,10 +2,12 @@
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::Arc;
 
 use anyhow::Context as _;
 
+use super::profile_taker::ProfileTaker;
+use super::progress::ProgressLine;
 use super::{probed, profiled};
 use crate::cli::ProfileArgs;
 use crate::config::Settings;
@@ -16,12 +18,11 @@ use crate::jobs::session::{Session, block_on};
 use crate::outputs::text;
 use crate::outputs::trace::out::TraceOut;
 use crate::pipeline::Tick;
+use crate::profiles::ProfileError;
 use crate::profiles::account::{ProfileAccount, ProfileSource};
-use crate::sources::kineto::{self, KinetoError, KinetoTarget, ProfileWindow, ProfileWish, WrittenTrace};
+use crate::profiles::asked::{ProfileAsker, ProfileStage, ProfileWindow};
+use crate::sources::kineto::{self, KinetoError, KinetoTarget, ProfileWish, WrittenTrace};
 use crate::text::format::step_time;
-
-/// How long the window is unless the command says so.
-const LENGTH: Duration = Duration::from_millis(500);
 
 /// Takes a profile of a running job, and prints what it shows.
 pub fn run(settings: &Settings, arguments: &ProfileArgs) -> anyhow::Result<ExitCode> {
@@ -40,18 +41,26 @@ pub fn run(settings: &Settings, arguments: &ProfileArgs) -> anyhow::Result<ExitC
         names.iter().map(|path| TraceOut::open(path, existing)).collect::<anyhow::Result<_>>()?;
     let window = match (arguments.steps, arguments.length) {
         (Some(steps), _) => ProfileWindow::Steps(steps),
-        (None, length) => ProfileWindow::For(length.unwrap_or(LENGTH)),
+        (None, Some(length)) => ProfileWindow::For(length),
+        (None, None) => ProfileWindow::default(),
     };
     let wish = ProfileWish { window, stacks: arguments.with_stacks };
-    if std::io::stderr().is_terminal() {
+    let mut line = ProgressLine::new(settings.ascii);
+    if std::io::stderr().is_terminal() && !line.is_shown() {
         errors::note(&format!("asking PID {pid} for a profile; Ctrl-C gives up, and the job goes on"));
     }
     let options = super::attach_options(settings, pid, None);
     let proc_root = settings.proc_root.clone();
-    let take = move |wanted: &dyn Fn() -> bool| kineto::take(&proc_root, targets, wish, wanted);
-    let (traces, before) = block_on(super::beside(Session::attach(options)?, take))?;
-    let traces = traces.map_err(failure)?;
-    let verdict = judged(&traces, pid, before.as_deref())?;
+    let take = move |asker: &dyn ProfileAsker| {
+        let traces = kineto::take(&proc_root, targets, wish, asker).map_err(failure)?;
+        let account = account(&traces, asker)?;
+        Ok((traces, account))
+    };
+    let tell = |stage| line.show(&format!("profile of PID {pid} · {stage} · Ctrl-C gives up"));
+    let taken = block_on(ProfileTaker::beside(Session::attach(options)?, take, tell));
+    line.clear();
+    let ((traces, account), before) = taken?;
+    let verdict = judged(account, pid, before.as_deref());
     for ((trace, out), name) in traces.iter().zip(outs).zip(&names) {
         keep(trace, out).with_context(|| format!("trace {}", name.display()))?;
         errors::note(&format!("trace of PID {} in {}", trace.pid, name.display()));
@@ -73,16 +82,37 @@ fn targets(settings: &Settings, pid: u32, all_ranks: bool) -> Result<Vec<KinetoT
     Ok(if all_ranks { target.ranks(&settings.proc_root) } else { vec![target] })
 }
 
-/// A profile of a job that is not watched meanwhile. `wanted` says whether to go on.
+/// A profile of a job that is not watched meanwhile.
 pub(super) fn alone(
     settings: &Settings,
     pid: u32,
     wish: ProfileWish,
-    wanted: &dyn Fn() -> bool,
+    asker: &dyn ProfileAsker,
 ) -> anyhow::Result<Verdict> {
     let targets = targets(settings, pid, false).map_err(failure)?;
-    let traces = kineto::take(&settings.proc_root, targets, wish, wanted).map_err(failure)?;
-    judged(&traces, pid, None)
+    let traces = kineto::take(&settings.proc_root, targets, wish, asker).map_err(failure)?;
+    Ok(judged(account(&traces, asker)?, pid, None))
+}
+
+/// The account of a profile of these processes of a job, all of the same moment.
+pub(super) fn of_processes(
+    proc_root: &Path,
+    processes: &[u32],
+    asker: &dyn ProfileAsker,
+) -> anyhow::Result<Arc<ProfileAccount>> {
+    let targets = processes.iter().map(|pid| KinetoTarget::find(proc_root, *pid)).collect::<Result<_, _>>()?;
+    let traces = kineto::take(proc_root, targets, ProfileWish::default(), asker)?;
+    Ok(Arc::new(account(&traces, asker)?))
+}
+
+/// Why there is no profile, in a line.
+pub(super) fn why_none(error: &anyhow::Error) -> String {
+    match error.downcast_ref() {
+        Some(ProfileError::Nothing | ProfileError::NothingInThread) => {
+            "the profile is empty: the job ran no operator of torch meanwhile; try again while it trains".to_owned()
+        }
+        _ => errors::sentence(error),
+    }
 }
 
 fn failure(error: KinetoError) -> anyhow::Error {
@@ -92,25 +122,29 @@ fn failure(error: KinetoError) -> anyhow::Error {
     }
 }
 
-/// The verdict on the traces. The live one is told where it says something else.
-fn judged(traces: &[WrittenTrace], pid: u32, live: Option<&Tick>) -> anyhow::Result<Verdict> {
+/// The verdict on the profile. The live one is told where it says something else.
+fn judged(account: ProfileAccount, pid: u32, live: Option<&Tick>) -> Verdict {
     let live = live.map(|tick| &*tick.verdict);
     let context = Context {
         pid,
         command: live.map(|live| live.command.clone()).unwrap_or_default(),
         started: live.map(|live| live.started.clone()).unwrap_or_default(),
     };
-    let verdict = diagnosis::profiled::verdict(account(traces, &|| true)?, &context);
-    Ok(match live {
+    let profile_unix_ms = Some(jiff::Timestamp::now().as_millisecond());
+    let verdict = Verdict { profile_unix_ms, ..diagnosis::profiled::verdict(account, &context) };
+    match live {
         Some(live) => diagnosis::profiled::beside(verdict, live),
         None => verdict,
-    })
+    }
 }
 
-/// The account of what the processes wrote. The file's name says nothing: it is gone a moment later.
-pub(super) fn account(traces: &[WrittenTrace], wanted: &dyn Fn() -> bool) -> anyhow::Result<ProfileAccount> {
+/// The account of what the processes wrote.
+fn account(traces: &[WrittenTrace], asker: &dyn ProfileAsker) -> anyhow::Result<ProfileAccount> {
+    asker.reached(ProfileStage::Reading);
     let paths: Vec<&Path> = traces.iter().map(|trace| trace.path.as_path()).collect();
-    Ok(ProfileAccount { source: ProfileSource::Kineto, file: None, ..profiled::account(&paths, wanted)? })
+    let account = profiled::account(&paths, &|| asker.wanted())?;
+    let pid = traces.first().map_or(0, |trace| trace.pid);
+    Ok(account.asked_of(pid, ProfileSource::Kineto))
 }
 
 /// What the window cost, in one line, if the steps before it are known.

@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
+use super::recorded_profile::RecordedProfile;
 use crate::cli::RecordArgs;
 use crate::config::Settings;
 use crate::errors::{self, ExitCode};
@@ -30,12 +31,13 @@ pub fn run(settings: &Settings, arguments: &RecordArgs) -> anyhow::Result<ExitCo
     if arguments.anonymise {
         header = anonymise::header(&header);
     }
-    block_on(watch(session, &header, settings.call.existing(), arguments))
+    let profile = if arguments.profile { Some(RecordedProfile::new(settings.proc_root.clone(), pid)) } else { None };
+    block_on(watch(session, (&header, profile), settings.call.existing(), arguments))
 }
 
 async fn watch(
     session: Session,
-    header: &Header,
+    (header, mut profile): (&Header, Option<RecordedProfile>),
     existing: Existing,
     arguments: &RecordArgs,
 ) -> anyhow::Result<ExitCode> {
@@ -46,7 +48,7 @@ async fn watch(
     let mut recorder = Recorder::new(out, header).map_err(|error| write_error("recording", path, error))?;
     let mut anonymous = arguments.anonymise.then(|| Pipeline::of_recording(header, None));
     let mut last = None;
-    super::each_tick(session, listening, |tick| {
+    super::each_tick(session, listening, profile.as_mut(), |tick| {
         follow(&mut recorder)?;
         let Some(tick) = tick else { return Ok(()) };
         let written = match &mut anonymous {
@@ -80,7 +82,8 @@ async fn watch(
         let size = format!(" ({} KiB)", recorder.bytes.div_ceil(1024));
         let written = super::written(&recorder.out, ["sample", "samples", "recorded"], counts, &size);
         let headline = last.map_or_else(String::new, |tick| format!("; {}", text::headline(&tick.verdict)));
-        errors::note(&format!("{written}{headline}"));
+        let profile = profile.map_or_else(String::new, |profile| format!("; {}", profile.words()));
+        errors::note(&format!("{written}{headline}{profile}"));
     }
     Ok(ExitCode::DONE)
 }

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use ratatui::buffer::Buffer;
 
 use super::output::OutputReader;
-use super::screen_profile::{ProfileTaker, TakenAccount};
-use super::{LastMoment, attach_options, places, screen_loop};
+use super::profile_taker::{ProfileNews, ProfileTaker};
+use super::{LastMoment, attach_options, places, profile, screen_loop};
 use crate::config::{Settings, layout_store, themes};
 use crate::diagnosis::Verdict;
 use crate::errors::{self, ExitCode};
@@ -22,6 +22,7 @@ use crate::jobs::session::Session;
 use crate::jobs::{JobEvent, JobKey, Target, actions};
 use crate::outputs::cost::Price;
 use crate::pipeline::Tick;
+use crate::profiles::account::ProfileAccount;
 use crate::tui::message::Export;
 use crate::tui::pages::Page;
 use crate::tui::{self, App, AppOptions, Effect, Job, Layout, Message, Theme, summary, terminal, theme};
@@ -109,7 +110,7 @@ async fn show(
         let app = App::new(job, options.clone(), size);
         let (begun, candidates) = (app.layout(), Candidates::new(places(settings)));
         let may_signal = options.may_signal;
-        let (profile, played_at) = (ProfileTaker::default(), Instant::now());
+        let (profile, played_at) = (ProfileTaker::new(), Instant::now());
         JobScreen { app, feed, candidates, profile, output, settings, may_signal, begun, played_at }
     };
     match screen_loop::run(terminal_options(options.mouse), make).await {
@@ -166,7 +167,7 @@ struct JobScreen<'s> {
     app: App,
     feed: Feed,
     candidates: Candidates,
-    profile: ProfileTaker,
+    profile: ProfileTaker<JobKey, Arc<ProfileAccount>>,
     output: Option<OutputReader>,
     settings: &'s Settings,
     may_signal: bool,
@@ -189,8 +190,12 @@ impl JobScreen<'_> {
         }
     }
 
-    /// Hands a profile to its job, whose next sample has it.
-    fn profiled(&mut self, key: JobKey, taken: TakenAccount) -> Message {
+    /// Tells how far a profile is, and hands it to its job, whose next sample has it.
+    fn profiled(&mut self, key: JobKey, news: ProfileNews<Arc<ProfileAccount>>) -> Message {
+        let taken = match news {
+            ProfileNews::Stage(stage) => return Message::ProfileStage(key, stage),
+            ProfileNews::Taken(taken) => taken.map_err(|error| profile::why_none(&error)),
+        };
         let taken = taken.and_then(|account| {
             let is_watched = match &mut self.feed {
                 Feed::Live(jobs) => jobs.profiled(key, account),
@@ -221,7 +226,7 @@ impl screen_loop::Screen for JobScreen<'_> {
             biased;
             messages = self.feed.next() => messages,
             list = self.candidates.next() => vec![Message::Candidates(list)],
-            (key, taken) = self.profile.next() => vec![self.profiled(key, taken)],
+            (key, news) = self.profile.next() => vec![self.profiled(key, news)],
             tail = written(self.output.as_mut()) => vec![Message::Output(tail)],
             () = wait(left) => {
                 let seconds = self.played_at.elapsed().as_secs_f64();
@@ -255,7 +260,8 @@ impl screen_loop::Screen for JobScreen<'_> {
             }
             Effect::Attach(pid) => self.attach(pid),
             Effect::Profile(key, processes) if !self.settings.readonly => {
-                self.profile.begin(proc_root, key, processes);
+                let proc_root = proc_root.clone();
+                self.profile.begin(key, move |asker| profile::of_processes(&proc_root, &processes, asker));
                 return Ok(ControlFlow::Continue(Vec::new()));
             }
             Effect::GiveUpProfile => {

@@ -6,13 +6,12 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use jiff::tz::TimeZone;
-use tokio::task::JoinHandle;
 
+use super::profile_taker::{ProfileNews, ProfileTaker};
 use super::{profile, profiled};
 use crate::cli::{ProfiledEvent, WatchArgs};
 use crate::config::Settings;
@@ -23,7 +22,7 @@ use crate::jobs::followed::{Followed, MOST_FOLLOWED};
 use crate::jobs::session::{EndSignals, block_on};
 use crate::outputs::events;
 use crate::pipeline::{Pipeline, Tick};
-use crate::sources::kineto::{ProfileWindow, ProfileWish};
+use crate::sources::kineto::ProfileWish;
 use crate::sources::recording::Recording;
 use crate::streams::Stream;
 use crate::watch::{EventKind, EventState, WatchEvent, WatchOptions, Watcher};
@@ -41,8 +40,8 @@ pub fn run(settings: &Settings, arguments: &WatchArgs) -> anyhow::Result<ExitCod
     let pid = if arguments.all { None } else { Some(super::pick::target(settings)?) };
     let profiles = ProfilesOnEvents {
         on: arguments.profile_on.iter().map(|event| kind_of(*event)).collect(),
-        running: None,
-        taken: BTreeMap::new(),
+        taker: ProfileTaker::new(),
+        begun: BTreeMap::new(),
     };
     let watched = block_on(watch(settings, pid, (options, profiles), &mut out));
     // Also where the reader of the events has gone: those that were told have their command.
@@ -136,55 +135,43 @@ fn kind_of(event: ProfiledEvent) -> EventKind {
 /// Profiles that events ask for, one at a time.
 struct ProfilesOnEvents {
     on: Vec<EventKind>,
-    running: Option<(u32, Arc<AtomicBool>, JoinHandle<anyhow::Result<Verdict>>)>,
+    taker: ProfileTaker<u32, Verdict>,
     /// When one was begun, by PID.
-    taken: BTreeMap<u32, Instant>,
+    begun: BTreeMap<u32, Instant>,
 }
 
 /// A job is profiled no more often.
 const BETWEEN_PROFILES: Duration = Duration::from_secs(600);
-/// How long it is profiled.
-const PROFILED_FOR: Duration = Duration::from_millis(500);
 
 impl ProfilesOnEvents {
     /// Begins one if an event asks for it.
     fn begin(&mut self, settings: &Settings, events: &[WatchEvent]) {
         let asks = |event: &&WatchEvent| {
-            let recent = self.taken.get(&event.pid).is_some_and(|at| at.elapsed() < BETWEEN_PROFILES);
+            let recent = self.begun.get(&event.pid).is_some_and(|at| at.elapsed() < BETWEEN_PROFILES);
             self.on.contains(&event.kind) && event.state != Some(EventState::Ends) && !recent
         };
-        if self.running.is_some() {
+        if self.taker.is_asking() {
             return;
         }
         let Some(event) = events.iter().find(asks) else { return };
-        let (settings, pid, wanted) = (settings.clone(), event.pid, Arc::new(AtomicBool::new(true)));
-        let asking = Arc::clone(&wanted);
-        let wish = ProfileWish { window: ProfileWindow::For(PROFILED_FOR), stacks: false };
-        let take = move || profile::alone(&settings, pid, wish, &|| asking.load(Ordering::Relaxed));
-        self.taken.insert(pid, Instant::now());
-        self.running = Some((pid, wanted, tokio::task::spawn_blocking(take)));
+        let (settings, pid) = (settings.clone(), event.pid);
+        self.begun.insert(pid, Instant::now());
+        self.taker.begin(pid, move |asker| profile::alone(&settings, pid, ProfileWish::default(), asker));
     }
 
     /// The next one that is done, as an event. Cancel safe.
     async fn next(&mut self) -> WatchEvent {
-        let Some((pid, _, running)) = &mut self.running else { return std::future::pending().await };
-        let pid = *pid;
-        let taken = running.await.unwrap_or_else(|_| Err(anyhow::anyhow!("it was given up")));
-        self.running = None;
+        let (pid, taken) = loop {
+            if let (pid, ProfileNews::Taken(taken)) = self.taker.next().await {
+                break (pid, taken);
+            }
+        };
         let mut event = match taken {
             Ok(verdict) => WatchEvent::of_profile(&verdict),
             Err(error) => WatchEvent::without_profile(&errors::sentence(&error)),
         };
         (event.unix_ms, event.pid) = (jiff::Timestamp::now().as_millisecond(), pid);
         event
-    }
-}
-
-impl Drop for ProfilesOnEvents {
-    fn drop(&mut self) {
-        if let Some((_, wanted, _)) = &self.running {
-            wanted.store(false, Ordering::Relaxed);
-        }
     }
 }
 
@@ -227,5 +214,32 @@ impl WatchedJobs {
             }
         }
         Default::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_asks_for_a_profile_once_and_what_came_of_it_is_an_event() {
+        let told = block_on(async {
+            let mut profiles =
+                ProfilesOnEvents { on: vec![EventKind::Slower], taker: ProfileTaker::new(), begun: BTreeMap::new() };
+            let mut event = WatchEvent::without_profile("");
+            (event.pid, event.kind) = (u32::MAX / 2, EventKind::Bottleneck);
+            profiles.begin(&Settings::default(), std::slice::from_ref(&event));
+            assert!(!profiles.taker.is_asking(), "not at this event");
+            event.kind = EventKind::Slower;
+            profiles.begin(&Settings::default(), std::slice::from_ref(&event));
+            let told = profiles.next().await;
+            profiles.begin(&Settings::default(), &[event]);
+            assert!(!profiles.taker.is_asking(), "no more often than every ten minutes");
+            Ok(told)
+        });
+        let told = told.unwrap();
+        let pid = u32::MAX / 2;
+        assert_eq!((told.pid, told.kind), (pid, EventKind::Profile));
+        assert_eq!(told.text, format!("no profile: process {pid} has ended"));
     }
 }

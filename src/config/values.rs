@@ -1,17 +1,12 @@
 //! The parsers of single values, the same for the command line and the configuration file: a bad value is refused before
 //! anything starts.
 
-use std::fmt;
-use std::str::FromStr;
 use std::time::Duration;
 
 use serde::Serializer;
 use serde::de::{Deserialize, Deserializer, Error};
 
-use crate::rates::GpuChoice;
-
-/// Highest PID of Linux (`PID_MAX_LIMIT`, include/linux/threads.h: 4 Mi on 64-bit machines).
-pub const PID_MAX: u32 = 4 * 1024 * 1024;
+use crate::sample::process::PID_MAX;
 
 const HOW_TO_WRITE: &str = "write a time as 500ms, 20s, 5m or 1h";
 
@@ -76,38 +71,6 @@ pub fn parse_pid(text: &str) -> Result<u32, String> {
         Ok(Ok(pid @ 1..=PID_MAX)) => Ok(pid),
         Ok(_) => Err(format!("PIDs go from 1 to {PID_MAX}")),
         Err(_) => Err("a PID is a number; trainmon alone lists the training processes".to_owned()),
-    }
-}
-
-impl FromStr for GpuChoice {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let text = text.trim();
-        if let Some(index) = text.parse().ok().filter(|index| *index < 1024) {
-            return Ok(Self::Index(index));
-        }
-        let kind = text.get(..4).unwrap_or_default();
-        let named = ["GPU-", "MIG-"].iter().any(|known| known.eq_ignore_ascii_case(kind));
-        if named && (5..=128).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic()) {
-            return Ok(Self::Uuid(text.to_owned()));
-        }
-        Err("name a GPU by its index (0) or its UUID (GPU-…); nvidia-smi -L lists both".to_owned())
-    }
-}
-
-impl fmt::Display for GpuChoice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Index(index) => index.fmt(f),
-            Self::Uuid(uuid) => uuid.fmt(f),
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for GpuChoice {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        text_or_number(from, str::parse)
     }
 }
 
@@ -197,20 +160,10 @@ mod tests {
         assert_eq!(parse_pid("4194304"), Ok(4_194_304));
     }
 
-    #[test]
-    fn devices_by_index_or_uuid() {
-        assert_eq!("3".parse(), Ok(GpuChoice::Index(3)));
-        assert_eq!("GPU-1f2e".parse(), Ok(GpuChoice::Uuid("GPU-1f2e".to_owned())));
-        for bad in ["", "-1", "cuda:0", "GPU-", "GPU-a b", "gpuµ", "1024"] {
-            assert!(bad.parse::<GpuChoice>().is_err(), "{bad}");
-        }
-    }
-
     proptest! {
         #[test]
         fn any_text_is_a_time_or_a_sentence(text in "\\PC*") {
             if let Err(why) = parse_time(&text) { prop_assert!(!why.contains('\n')); }
-            let _ = text.parse::<GpuChoice>();
             let _ = parse_pid(&text);
         }
 

@@ -40,7 +40,7 @@ pub(super) fn advice(
     let of_row = |row: &&AdviceRow| Advice {
         title: with_pid(row.title, pid, window),
         why: row.why.into(),
-        speedup_at_most: bound.filter(|_| row.promise != Promise::Nothing),
+        speedup_at_most: if row.promise != Promise::Nothing { bound } else { None },
         predicted_step_ms: None,
     };
     let mut advice: Vec<Advice> = rows.iter().map(of_row).collect();
@@ -50,7 +50,7 @@ pub(super) fn advice(
     let on_free_cpus = advice.first().and_then(|first| first.speedup_at_most);
     for (one, row) in advice.iter_mut().zip(&rows) {
         let tunes = row.promise == Promise::Ceiling || row.is_tuning() && one.speedup_at_most.is_some();
-        if let Some(ceiling) = ceiling.filter(|_| tunes) {
+        if tunes && let Some(ceiling) = ceiling {
             one.limit(ceiling.speedup_at_most);
         }
     }
@@ -98,7 +98,7 @@ fn is_worth_leading(first: &Advice) -> bool {
 /// The first advice once other processes leave the CPUs, which it names: then it gains `bound` at most. `None` if they take few
 /// of the CPUs, or if that would not be worth it either.
 fn with_free_cpus(known: &CauseSpec, window: &Features, first: &Advice, bound: Option<f64>) -> Option<Advice> {
-    let others = window.cpu.others.filter(|_| others_hold(&window.cpu))?;
+    let others = if others_hold(&window.cpu) { window.cpu.others? } else { return None };
     let most = Ceiling::from_window(window, Some(known), &Capacity::undisturbed(&window.cpu))?.speedup_at_most;
     let gain = round(most.min(bound.unwrap_or(f64::INFINITY)), 2);
     let (cpus, all) = (format!("{others:.1}"), window.cpu.usable());

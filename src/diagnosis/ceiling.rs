@@ -78,7 +78,7 @@ impl Ceiling {
         let device = if main.shares.device_sync >= LARGER_HALF.value * own { Limit::Device } else { Limit::Loop };
         // A spinning wait takes a CPU and does no work.
         let used = window.cpu.job.map(|used| (used - main.spins).max(0.0));
-        let used = used.filter(|_| !found.is_some_and(|found| found.wastes_cpu));
+        let used = if !found.is_some_and(|found| found.wastes_cpu) { used } else { None };
         let limits = [
             Some((own, device)),
             window.gpu.as_ref().map(|gpu| (gpu.job_busy, Limit::Device)),

@@ -145,7 +145,7 @@ impl ChainTree<'_> {
             let node = ChainNode {
                 kind,
                 pid: Some(hop.pid),
-                tid: Some(if within { hop.tid } else { hop.pid }).filter(|_| !hop.is_short_lived()),
+                tid: if !hop.is_short_lived() { Some(if within { hop.tid } else { hop.pid }) } else { None },
                 name,
                 state,
                 share: way.share,

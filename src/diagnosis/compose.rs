@@ -36,7 +36,8 @@ pub(super) fn verdict(context: &Context, judgement: &Judgement, window: &Feature
     let mut culprits = judgement.culprits(spec, window);
     let summary = summary(context.pid, judgement, spec, window, &culprits);
     culprits.extend(judgement.culprits_outside(window));
-    let ceiling = Ceiling::from_window(window, spec, &Capacity::left(&window.cpu)).filter(|_| is_training(judgement));
+    let ceiling =
+        if is_training(judgement) { Ceiling::from_window(window, spec, &Capacity::left(&window.cpu)) } else { None };
     Verdict {
         schema: 1,
         trainmon: env!("CARGO_PKG_VERSION").into(),
@@ -124,7 +125,7 @@ fn next_limit(judgement: &Judgement, window: &Features) -> Option<Finding> {
 /// Steps. Turns of a loop that does not train are not steps.
 fn steps(judgement: &Judgement, window: &Features) -> Steps {
     let steps = &window.steps;
-    let rate = steps.rate().filter(|_| judgement.class != Class::Idle);
+    let rate = if judgement.class != Class::Idle { steps.rate() } else { None };
     let by_variable = || {
         let variable = &steps.counted.as_ref()?.variable;
         Some(StepSource::Variable(format!("variable {}", sanitise(variable))))

@@ -5,7 +5,7 @@
 
 use super::causes::{Against, WAITS_FOR_BATCHES};
 use super::class::Class;
-use super::signals::{Evidence, Side, Signal};
+use super::signals::{Evidence, EvidenceFrom, Side, Signal};
 use super::verdict::Verdict;
 use crate::sample::SourceId;
 
@@ -50,7 +50,9 @@ pub fn counter_evidence(verdict: &Verdict) -> impl Iterator<Item = (&Evidence, S
 
 /// Whether any of the verdict's numbers come from this source.
 pub fn rests_on(verdict: &Verdict, source: SourceId) -> bool {
-    let has_signals = verdict.evidence.iter().any(|evidence| evidence.signal.source() == source);
+    let is_read =
+        |evidence: &Evidence| evidence.from != Some(EvidenceFrom::Profile) && evidence.signal.source() == source;
+    let has_signals = verdict.evidence.iter().any(is_read);
     match source {
         SourceId::Job => true,
         SourceId::Host | SourceId::Storage => has_signals,

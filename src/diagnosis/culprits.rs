@@ -291,7 +291,7 @@ pub(super) fn locks(window: &Features) -> Vec<Culprit> {
 
 fn mount(mount: &MountRates) -> impl Iterator<Item = Culprit> {
     // A single data file can be named; of many, none is more to blame than the others.
-    let file = mount.examples.first().filter(|_| mount.files == 1);
+    let file = if mount.files == 1 { mount.examples.first() } else { None };
     let file = file.map(|path| Culprit::new(CulpritKind::File, path.to_string()));
     [Culprit::new(CulpritKind::Mount, mount.mount_point.to_string())].into_iter().chain(file)
 }

@@ -180,7 +180,9 @@ fn qualify(case: &RuleInput<'_>, judgement: &mut Judgement) {
         let why = "neither steps, workers, GPU use nor frames of a model were seen, so the job may still be starting";
         less_sure(GUESSED, why);
     }
-    if let Some(why) = only_fetches(case).filter(|_| matches!(judgement.class, Class::DataLoader | Class::Io)) {
+    if matches!(judgement.class, Class::DataLoader | Class::Io)
+        && let Some(why) = only_fetches(case)
+    {
         less_sure(GUESSED, why);
     }
     if main.share(Activity::Graph) >= PHASE {

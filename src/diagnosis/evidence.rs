@@ -52,6 +52,7 @@ impl EvidenceLines<'_> {
             unit: signal.unit(),
             threshold: threshold.map(|threshold| threshold.value),
             text: text.into(),
+            from: None,
         }));
     }
 
@@ -95,7 +96,9 @@ impl EvidenceLines<'_> {
                 self.add_some(signal, share, None);
             }
         }
-        if let Some(stacks) = main.stacks.as_ref().filter(|_| window.gpu_held) {
+        if window.gpu_held
+            && let Some(stacks) = main.stacks.as_ref()
+        {
             self.add_some(SyncLines, stacks.at_sync_lines(), None);
         }
         if let Some(chain) = &window.chain {

@@ -364,11 +364,11 @@ impl<'a> Span<'a> {
         let followed = !self.is_quick(new);
         // A loader that gets no requests while the loop continues without waiting does not feed it.
         let other = count == Some(0) && polled < LARGER_HALF.value * seconds;
-        let count = count.filter(|_| !other);
+        let count = if !other { count } else { None };
         let last = self.frames.last().and_then(|frame| self.trainers(frame).next());
         Steps {
             counted: last.and_then(|trainer| trainer.counted.clone()),
-            per_s: count.filter(|_| followed && seconds > 0.0).map(|steps| steps as f64 / seconds),
+            per_s: if followed && seconds > 0.0 { count.map(|steps| steps as f64 / seconds) } else { None },
             count,
             lengths_s,
         }
@@ -398,7 +398,7 @@ impl Features {
             None => {}
         }
         // The chain is that of one rank, whatever the others do.
-        let of_one = window.chain.as_mut().filter(|_| only.is_none() && window.trainers > 1);
+        let of_one = if only.is_none() && window.trainers > 1 { window.chain.as_mut() } else { None };
         if let Some(chain) = of_one {
             let gpu = Device::of_rank(frames, stacks, chain.process);
             let rank = LoopThread::of_rank(frames, stacks, chain.process, gpu.as_ref());

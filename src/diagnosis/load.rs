@@ -66,7 +66,7 @@ impl Load {
 
     /// Names the other of the two as the first finding.
     pub fn name_both(&self, verdict: &mut Verdict, now_ns: u64) {
-        let held = self.held.as_ref().filter(|_| self.comes_and_goes(now_ns) && verdict.cause.is_some());
+        let held = if self.comes_and_goes(now_ns) && verdict.cause.is_some() { self.held.as_ref() } else { None };
         let Some((_, other)) = held.filter(|(_, other)| verdict.cause != other.cause) else { return };
         let findings = &mut verdict.other_findings;
         match findings.iter().position(|known| known.cause == other.cause) {

@@ -166,7 +166,10 @@ fn late_by_waits(ranks: &[RankLoad]) -> Option<usize> {
 /// spend most of their time waiting in a collective kernel.
 pub fn late_by_device(ranks: &[RankLoad]) -> Option<usize> {
     let gpus: Option<Vec<GpuLoad>> = ranks.iter().map(|rank| rank.gpu).collect();
-    let gpus = gpus.filter(|_| ranks.iter().all(|rank| rank.blocked >= LARGER_HALF.value))?;
+    let gpus = gpus?;
+    if !ranks.iter().all(|rank| rank.blocked >= LARGER_HALF.value) {
+        return None;
+    }
     let mut held: Vec<usize> = gpus.iter().enumerate().filter(|(_, gpu)| gpu.held_down).map(|(at, _)| at).collect();
     if let (Some(only), true) = (held.pop(), held.is_empty()) {
         return Some(only);

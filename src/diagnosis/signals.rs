@@ -98,6 +98,16 @@ named_enum! {
     }
 }
 
+named_enum! {
+    /// Which of the two a number comes from where a verdict is one of a profile and of what is seen from outside.
+    pub enum EvidenceFrom {
+        /// Counted in the profile.
+        Profile = "profile",
+        /// Measured from outside.
+        Outside = "outside",
+    }
+}
+
 /// A number that the verdict rests on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Evidence {
@@ -111,9 +121,22 @@ pub struct Evidence {
     pub threshold: Option<f64>,
     /// What it measures, for a person.
     pub text: String,
+    /// Where it comes from, if the verdict has numbers of a profile as well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<EvidenceFrom>,
 }
 
 impl Evidence {
+    /// What it measures, and where: `GPU busy, in the profile`.
+    pub fn words(&self) -> String {
+        let place = match self.from {
+            None => "",
+            Some(EvidenceFrom::Profile) => ", in the profile",
+            Some(EvidenceFrom::Outside) => ", from outside",
+        };
+        format!("{}{place}", self.text)
+    }
+
     /// The side of the threshold that it is on, where both are known.
     pub fn side(&self) -> Option<Side> {
         let (value, threshold) = (self.value.filter(|v| v.is_finite())?, self.threshold.filter(|v| v.is_finite())?);

@@ -118,7 +118,7 @@ fn workers_sentence(
     window: &Features,
 ) -> Option<String> {
     let waits = matches!(class, Class::DataLoader | Class::Io) && window.waits_lead();
-    let workers = window.workers.as_ref().filter(|_| waits)?;
+    let workers = if waits { window.workers.as_ref()? } else { return None };
     let (subject, are, wait) = match workers.count {
         1 => ("The worker".to_owned(), "is", "waits"),
         count => (format!("The {count} workers"), "are", "wait"),

@@ -14,7 +14,7 @@ pub use super::chain::ChainNode;
 pub use super::class::{Class, Phase};
 pub use super::culprits::{Culprit, CulpritKind, ShareOf};
 pub use super::parts::{Advice, GpuIdle, Hottest, Stages, WorkerVerdict};
-pub use super::signals::Evidence;
+pub use super::signals::{Evidence, EvidenceFrom};
 pub use super::subject::{Missing, Subject};
 use crate::profiles::account::ProfileAccount;
 use crate::rates::time_split::TimeSplit;
@@ -94,6 +94,9 @@ pub struct Verdict {
     /// Seconds since the profile was taken, if the run is watched further; without it the verdict is on the profile alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile_age_s: Option<f64>,
+    /// When the profile was taken, milliseconds since 1970; null for a trace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile_unix_ms: Option<i64>,
     /// What the cause blames, most to blame first.
     #[serde(default)]
     pub culprits: Vec<Culprit>,

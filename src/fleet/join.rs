@@ -297,7 +297,7 @@ impl<'a> Tables<'a> {
         LateRanks {
             kind,
             ranks: late().filter_map(|rank| rank.rank).collect(),
-            machine: late().next().filter(|_| kind != LateKind::Few).map(|rank| rank.machine.clone()),
+            machine: if kind == LateKind::Few { None } else { late().next().map(|rank| rank.machine.clone()) },
             waits: late_waits,
             others_wait,
         }
@@ -323,7 +323,7 @@ impl<'a> Tables<'a> {
         let silent = self.silent.iter().filter(|id| !self.down.contains(*id)).map(|id| (id, false));
         let exporter = |(id, unreachable): (&MachineId<'a>, bool)| DownExporter {
             machine: self.name(*id),
-            last_seen_s: seen.get(id).copied().filter(|_| unreachable),
+            last_seen_s: if unreachable { seen.get(id).copied() } else { None },
             unreachable,
         };
         down.chain(silent).map(exporter).collect()

@@ -85,22 +85,3 @@ impl FleetQuery {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::outputs::metrics;
-    use crate::sample::gpu::CLOCK_EVENT_REASONS;
-
-    #[test]
-    fn the_metrics_and_reasons_are_those_that_are_exported() {
-        let tables = metrics::tables();
-        let names: Vec<&str> = tables.iter().flat_map(|(_, rows)| rows.iter().map(|row| row.name.as_str())).collect();
-        let text: String = FleetQuery::ALL.iter().map(|query| query.text(Duration::from_secs(300)) + " ").collect();
-        let asked = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-        let asked: Vec<&str> = asked.filter(|word| word.starts_with("trainmon_")).collect();
-        assert!(asked.len() >= FleetQuery::COUNT && asked.iter().all(|name| names.contains(name)), "{asked:?}");
-        assert!(HOLD_DOWN.iter().all(|held| CLOCK_EVENT_REASONS.iter().any(|(_, reason)| reason == held)));
-        assert!(text.contains("[300000ms]"));
-    }
-}

@@ -290,7 +290,8 @@ impl Archive {
     /// The moment with the account that its verdict had, while that is kept.
     fn with_account(&self, (mut moment, has_account): (Moment, bool)) -> Moment {
         let before = self.accounts.partition_point(|(from, _)| *from <= moment.id);
-        let account = before.checked_sub(1).and_then(|place| self.accounts.get(place)).filter(|_| has_account);
+        let account =
+            if has_account { before.checked_sub(1).and_then(|place| self.accounts.get(place)) } else { None };
         if let Some((_, account)) = account {
             Arc::make_mut(&mut moment.verdict).profile = Some(Arc::clone(account));
         }

@@ -122,7 +122,8 @@ impl StepChange {
         let noise = Noise { deviation: deviation(blocks), blocks: count, known_s, least_s };
         let [before, after] = step_s;
         let logarithm = (after / before).ln();
-        let interval = noise.deviation.filter(|_| too_short.is_none()).map(|deviation| {
+        let deviation = if too_short.is_none() { noise.deviation } else { None };
+        let interval = deviation.map(|deviation| {
             let half = deviation * student(noise.blocks);
             [logarithm - half, logarithm + half].map(f64::exp_m1)
         });

@@ -93,8 +93,7 @@ impl Totals {
             let before = std::mem::replace(&mut known.verdict, Arc::clone(verdict));
             // Read from the middle of a recording, verdicts have no account of what came before.
             if verdict.profile.is_none() && before.profile.is_some() {
-                let of_cause = Arc::make_mut(&mut known.verdict);
-                (of_cause.profile, of_cause.profile_age_s) = (before.profile.clone(), before.profile_age_s);
+                take_profile(Arc::make_mut(&mut known.verdict), &before);
             }
         } else {
             self.causes.push(CauseTime { verdict: Arc::clone(verdict), seconds });
@@ -107,8 +106,7 @@ impl Totals {
         let Some(account) = &verdict.profile else { return };
         for known in &mut self.causes {
             if known.verdict.profile.as_ref().is_none_or(|other| !Arc::ptr_eq(other, account)) {
-                let of_cause = Arc::make_mut(&mut known.verdict);
-                (of_cause.profile, of_cause.profile_age_s) = (Some(Arc::clone(account)), verdict.profile_age_s);
+                take_profile(Arc::make_mut(&mut known.verdict), verdict);
             }
         }
     }
@@ -116,7 +114,9 @@ impl Totals {
     fn gpus(&mut self, Interval { time, gpus, point, power_w, .. }: &Interval) {
         let gpu_s = time.seconds * f64::from(*gpus);
         self.gpu_s += gpu_s;
-        if let Some(used_pct) = point.gpu.get().filter(|_| gpu_s > 0.0) {
+        if gpu_s > 0.0
+            && let Some(used_pct) = point.gpu.get()
+        {
             *self.gpu_idle_s.get_or_insert(0.0) += gpu_s * (1.0 - f64::from(used_pct) / 100.0).clamp(0.0, 1.0);
         }
         if let Some(power_w) = power_w.get() {
@@ -168,6 +168,12 @@ impl Totals {
         let found = self.causes.iter().filter(|known| known.seconds > 0.0 && wanted(&known.verdict));
         found.max_by(|a, b| a.seconds.total_cmp(&b.seconds))
     }
+}
+
+/// Gives a verdict the profile of another one.
+fn take_profile(verdict: &mut Verdict, of: &Verdict) {
+    verdict.profile.clone_from(&of.profile);
+    (verdict.profile_age_s, verdict.profile_unix_ms) = (of.profile_age_s, of.profile_unix_ms);
 }
 
 #[cfg(test)]

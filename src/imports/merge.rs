@@ -247,7 +247,9 @@ fn at_zero(disk: &BlockDevice) -> BlockDevice {
 
 /// The newest reading of a GPU. If there are several in the interval, each is a point of its use.
 fn newest(devices: &mut Vec<GpuDevice>, mut gpu: GpuDevice, unix_ms: Option<i64>) {
-    if let Some((unix_ms, pct)) = unix_ms.zip(gpu.utilization_pct).filter(|_| gpu.utilization_points.is_empty()) {
+    if gpu.utilization_points.is_empty()
+        && let Some((unix_ms, pct)) = unix_ms.zip(gpu.utilization_pct)
+    {
         let unix_us = unix_ms.max(0).unsigned_abs().saturating_mul(1000);
         gpu.utilization_points.push(UtilizationPoint { unix_us, pct });
     }

@@ -201,7 +201,9 @@ pub(super) fn speedscope(from: impl BufRead, context: &ImportContext) -> Result<
         }
         intervals.resize(intervals.len().max(at + 1), StackTimes::default());
         let stack = leaf_first(stack);
-        if let Some(times) = intervals.get_mut(at).filter(|_| known.is_main(&stack)) {
+        if known.is_main(&stack)
+            && let Some(times) = intervals.get_mut(at)
+        {
             times.add(stack, (seconds.min(1e6) * 1e9) as u64);
         }
     }

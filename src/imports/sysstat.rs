@@ -129,7 +129,10 @@ struct SarMoment {
 impl SarMoment {
     fn take(&mut self, row: &Row<'_>) {
         let all = |names: [&str; 6]| names.map(|name| row.number(name).unwrap_or_default());
-        if let Some(cpu) = row.text("CPU").filter(|_| row.has("%idle") && self.cpus.len() < NAMES_MAX) {
+        if row.has("%idle")
+            && self.cpus.len() < NAMES_MAX
+            && let Some(cpu) = row.text("CPU")
+        {
             let user = if row.has("%user") { "%user" } else { "%usr" };
             let system = if row.has("%system") { "%system" } else { "%sys" };
             let number = cpu.parse().unwrap_or(-1);
@@ -143,7 +146,10 @@ impl SarMoment {
             let share = row.number("%memused").filter(|pct| *pct > 0.0);
             let total = share.map_or(free + used + cached, |pct| used * 100.0 / pct);
             self.memory = Some((total.max(available), available));
-        } else if let Some(disk) = row.text("DEV").filter(|_| row.has("tps") && self.disks.len() < NAMES_MAX) {
+        } else if row.has("tps")
+            && self.disks.len() < NAMES_MAX
+            && let Some(disk) = row.text("DEV")
+        {
             // Before sysstat 11.7: sectors of 512 bytes, and another name of the queue.
             let either = |name: &str, older: &str, unit: f64| {
                 row.number(name).or_else(|| row.number(older).map(|value| value * unit)).unwrap_or_default()
@@ -152,7 +158,10 @@ impl SarMoment {
             let (read, written) = (either("rkB/s", "rd_sec/s", 0.5), either("wkB/s", "wr_sec/s", 0.5));
             let values = [tps, read, written, either("aqu-sz", "avgqu-sz", 1.0), await_ms, use_pct];
             self.disks.push((disk.to_owned(), values));
-        } else if let Some(net) = row.text("IFACE").filter(|_| row.has("rxkB/s") && self.nets.len() < NAMES_MAX) {
+        } else if row.has("rxkB/s")
+            && self.nets.len() < NAMES_MAX
+            && let Some(net) = row.text("IFACE")
+        {
             let kib = ["rxkB/s", "txkB/s"].map(|name| row.number(name).unwrap_or_default());
             if net != "lo" {
                 self.nets.push((net.to_owned(), kib));

@@ -153,7 +153,7 @@ enum RowTime {
 /// The time of `pidstat -h` before sysstat 11.7, and of `pidstat -H` since: seconds since 1970.
 fn seconds_since_1970(word: &str) -> Option<RowTime> {
     let is_time = (9..=11).contains(&word.len()) && word.bytes().all(|byte| byte.is_ascii_digit());
-    word.parse::<i64>().ok().filter(|_| is_time).map(|seconds| RowTime::Unix(seconds * 1000))
+    if is_time { word.parse::<i64>().ok().map(|seconds| RowTime::Unix(seconds * 1000)) } else { None }
 }
 
 fn is_header(word: &str) -> bool {

@@ -29,7 +29,7 @@ pub fn list(
         let part = processes::is_part(process);
         let python = processes::is_python(process);
         let memory = gpu.get(&process.pid).copied();
-        let below = workers.get(&process.pid).copied().filter(|_| python).unwrap_or(0);
+        let below = if python { workers.get(&process.pid).copied().unwrap_or(0) } else { 0 };
         let library = if python && !part { library(process.pid) } else { None };
         if !part && (memory.is_some() || below > 0 || library.is_some()) {
             found.insert(

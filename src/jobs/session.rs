@@ -62,6 +62,8 @@ pub struct Session {
     iterations: Option<u64>,
     /// Whole intervals so far.
     intervals: u64,
+    /// The target lived through one of them.
+    measured: bool,
     ended: bool,
     /// Something may have changed, as of the last tick.
     moved: bool,
@@ -104,6 +106,7 @@ impl Session {
             duration: options.duration,
             iterations: options.iterations,
             intervals: 0,
+            measured: false,
             ended: false,
             moved: false,
             shown: true,
@@ -133,6 +136,7 @@ impl Session {
         self.ended = !tick.alive;
         // The first frame has no length: it only starts the clock.
         self.intervals += u64::from(tick.frame.seconds > 0.0);
+        self.measured |= tick.alive && tick.frame.seconds > 0.0;
         self.collector.want(self.demand(&tick));
         if tick.moves && !self.moved {
             self.collector.want_at_once();
@@ -169,6 +173,17 @@ impl Session {
     /// Whether the target has ended.
     pub fn has_ended(&self) -> bool {
         self.ended
+    }
+
+    /// Fails where the target ended before anything could be measured of it.
+    ///
+    /// # Errors
+    /// A [`Failure`] with the exit code of a process that does not exist.
+    pub fn check_measured(&self) -> Result<(), Failure> {
+        if self.ended && !self.measured {
+            return Err(Failure::no_process(format!("process {} has ended", self.context.pid)));
+        }
+        Ok(())
     }
 
     /// Whether the duration or the number of intervals is reached.

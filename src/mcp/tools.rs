@@ -7,7 +7,8 @@ use serde_json::{Map, Value, json};
 
 use super::jsonrpc::{INVALID_PARAMS, RpcError, echo};
 use super::protocol::{Era, Feature};
-use crate::config::{DIAGNOSE_DURATION, PID_MAX};
+use crate::profiles::asked::ProfileWindow;
+use crate::sample::process::PID_MAX;
 
 /// `diagnose` watches no longer, seconds.
 const WATCH_MAX_S: u32 = 600;
@@ -199,19 +200,10 @@ pub fn list(era: Era) -> Value {
 /// What `diagnose` looks at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Watched {
-    /// A process, for so long.
-    Process(u32, Duration),
+    /// A process, for so long if that was said.
+    Process(u32, Option<Duration>),
     /// A recording, or a trace.
     Recording(PathBuf),
-}
-
-/// What `profile` records.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WindowToRecord {
-    /// So long.
-    For(Duration),
-    /// So many steps.
-    Steps(u32),
 }
 
 /// A call with its arguments.
@@ -222,7 +214,7 @@ pub enum ToolCall {
     /// `diagnose`.
     Diagnose(Watched),
     /// `profile` of a process, which the user has allowed.
-    Profile(u32, WindowToRecord),
+    Profile(u32, ProfileWindow),
     /// `explain`, a cause or all.
     Explain(Option<String>),
     /// `doctor`, also for this process.
@@ -262,8 +254,7 @@ impl ToolCall {
         Ok(match tool {
             "diagnose" => Self::Diagnose(match (number("pid"), number("duration_s"), text("replay")) {
                 (Some(pid), seconds, None) => {
-                    let duration = seconds.map_or(DIAGNOSE_DURATION, |seconds| Duration::from_secs(seconds.into()));
-                    Watched::Process(pid, duration)
+                    Watched::Process(pid, seconds.map(|seconds| Duration::from_secs(seconds.into())))
                 }
                 (None, None, Some(_)) => Watched::Recording(path("replay")),
                 (_, _, Some(_)) => {
@@ -280,11 +271,12 @@ impl ToolCall {
                     let why = "the job is slower while it records: ask the user, and then give `allowed` as `yes`";
                     return Err(why.to_owned());
                 }
-                let length = Duration::from_millis(number("length_ms").unwrap_or(500).into());
-                Self::Profile(
-                    number("pid").unwrap_or_default(),
-                    number("steps").map_or(WindowToRecord::For(length), WindowToRecord::Steps),
-                )
+                let window = match (number("steps"), number("length_ms")) {
+                    (Some(steps), _) => ProfileWindow::Steps(steps),
+                    (None, Some(ms)) => ProfileWindow::For(Duration::from_millis(ms.into())),
+                    (None, None) => ProfileWindow::default(),
+                };
+                Self::Profile(number("pid").unwrap_or_default(), window)
             }
             "explain" => Self::Explain(text("cause")),
             "doctor" => Self::Doctor(number("pid")),
@@ -329,14 +321,16 @@ mod tests {
     #[test]
     fn arguments_are_checked() {
         assert_eq!(call("list", json!({})), Ok(ToolCall::List));
-        let recorded = WindowToRecord::For(Duration::from_millis(500));
+        let recorded = ProfileWindow::For(Duration::from_millis(500));
         let allowed = json!({ "pid": 7, "allowed": "yes" });
         assert_eq!(call("profile", allowed), Ok(ToolCall::Profile(7, recorded)));
         let steps = json!({ "pid": 7, "allowed": "yes", "steps": 3 });
-        assert_eq!(call("profile", steps), Ok(ToolCall::Profile(7, WindowToRecord::Steps(3))));
-        let process = |pid, seconds| Ok(ToolCall::Diagnose(Watched::Process(pid, Duration::from_secs(seconds))));
-        assert_eq!(call("diagnose", json!({ "pid": 7 })), process(7, 20));
-        assert_eq!(call("diagnose", json!({ "pid": 7, "duration_s": 600 })), process(7, 600));
+        assert_eq!(call("profile", steps), Ok(ToolCall::Profile(7, ProfileWindow::Steps(3))));
+        let process = |pid, seconds: Option<u64>| {
+            Ok(ToolCall::Diagnose(Watched::Process(pid, seconds.map(Duration::from_secs))))
+        };
+        assert_eq!(call("diagnose", json!({ "pid": 7 })), process(7, None));
+        assert_eq!(call("diagnose", json!({ "pid": 7, "duration_s": 600 })), process(7, Some(600)));
         assert!(matches!(
             call("diagnose", json!({ "replay": "x.tmz" })),
             Ok(ToolCall::Diagnose(Watched::Recording(_)))

@@ -221,7 +221,7 @@ fn told(verdict: &Verdict, short: Short) -> Option<String> {
 
 /// `decode_image work.py:22` of `decode_image (work.py:22)`.
 fn at(node: &ChainNode, short: Short) -> Option<String> {
-    let at = node.at.as_deref().filter(|_| short < Short::Place)?;
+    let at = if short < Short::Place { node.at.as_deref()? } else { return None };
     let (function, place) =
         at.split_once(" (").map_or(("", at), |(function, place)| (function, place.trim_end_matches(')')));
     let whole = short < Short::Function && !function.is_empty();
@@ -266,7 +266,7 @@ fn way(verdict: &Verdict, root: &ChainNode, short: Short) -> String {
     hops.iter().for_each(|hop| text += &format!(" ← {hop}"));
     let Some((end, share, several)) = end else { return text };
     let part = if lead - share > APART { format!(" ({}%)", percent(share)) } else { String::new() };
-    let at = at(end, short).filter(|_| !several || short < Short::Function);
+    let at = if !several || short < Short::Function { at(end, short) } else { None };
     let (mark, at) = (if at.is_some() { ": " } else { "" }, at.unwrap_or_default());
     text + &match (end.kind, end.state) {
         (NodeKind::Thread, NodeState::Cpu) => format!(": CPU{part} {at}").trim_end().to_owned(),

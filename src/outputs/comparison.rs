@@ -13,12 +13,14 @@ pub mod traces;
 use commands::CommandChange;
 use json::RunJson;
 pub use page::{AnyComparison, Compared, ComparisonPage};
+use traces::{ComparedTrace, TraceComparison};
 
 use super::report::Section;
 use crate::diagnosis::Verdict;
 use crate::history::environment::Environment;
 use crate::history::run::WholeRun;
 use crate::history::step_series::{NoSteps, StepChange};
+use crate::profiles::comparison::ProfileChange;
 use crate::rates::time_split::{LoopActivity, TimeSplit};
 use crate::sample::recording::Header;
 use crate::text::format::{UNMEASURED, bytes, duration, precise, step_time, whole_percent as percent};
@@ -63,9 +65,15 @@ pub struct ComparedRun<'r> {
     pub note: Option<String>,
 }
 
-impl ComparedRun<'_> {
-    fn verdict(&self) -> Option<&Verdict> {
+impl<'r> ComparedRun<'r> {
+    fn verdict(&self) -> Option<&'r Verdict> {
         self.run.verdict().map(|(verdict, _)| &**verdict)
+    }
+
+    /// The profile that was taken of it.
+    fn profile(&self) -> Option<ComparedTrace<'r>> {
+        let verdict = self.verdict()?;
+        Some(ComparedTrace { name: self.name.clone(), account: verdict.profile.as_deref()?, verdict })
     }
 
     fn shares(&self) -> Option<TimeSplit> {
@@ -88,11 +96,14 @@ pub struct Comparison<'r> {
     before: ComparedRun<'r>,
     after: ComparedRun<'r>,
     compared: Compared,
+    /// Their profiles, if both have one.
+    profiles: Option<TraceComparison<'r>>,
 }
 
 impl<'r> Comparison<'r> {
-    /// Compares. With a limit it is also told whether steps take longer by so much: 0.05 is 5%.
-    pub fn new(before: ComparedRun<'r>, after: ComparedRun<'r>, limit: Option<f64>) -> Self {
+    /// Compares, with so many rows of each table of profiles at most. With a limit it is also told whether steps take longer by so much:
+    /// 0.05 is 5%.
+    pub fn new(before: ComparedRun<'r>, after: ComparedRun<'r>, limit: Option<f64>, rows: usize) -> Self {
         let (program, other) = (before.program(), after.program());
         let names = [&before, &after].map(|run| run.name.clone());
         // A log does not say which program it is about.
@@ -104,7 +115,11 @@ impl<'r> Comparison<'r> {
                 format!("Step times cannot be compared: no steps are known of {name}.")
             })
         };
-        Self { before, after, compared: Compared { names, limit, steps } }
+        let profiles = match [&before, &after].map(ComparedRun::profile) {
+            [Some(before), Some(after)] => Some(TraceComparison::new(before, after, None, rows)),
+            _ => None,
+        };
+        Self { before, after, compared: Compared { names, limit, steps }, profiles }
     }
 
     fn sides(&self) -> [&ComparedRun<'r>; 2] {
@@ -158,7 +173,12 @@ impl AnyComparison for Comparison<'_> {
     }
 
     fn sections(&self) -> Vec<Section> {
-        tables::sections(self)
+        let profiles = self.profiles.iter().flat_map(TraceComparison::of_runs);
+        tables::sections(self).into_iter().chain(profiles).collect()
+    }
+
+    fn profile_change(&self) -> Option<&ProfileChange> {
+        self.profiles.as_ref()?.profile_change()
     }
 
     fn sides_json(&self) -> [RunJson; 2] {
@@ -208,7 +228,10 @@ impl AnyComparison for Comparison<'_> {
 
     /// What is known all the same, and how much more it takes to be certain.
     fn doubt(&self) -> Option<String> {
-        let change = self.compared.steps.as_ref().ok().filter(|_| self.result() == StepResult::Unclear)?;
+        let change = self.compared.steps.as_ref().ok()?;
+        if self.result() != StepResult::Unclear {
+            return None;
+        }
         let known = match (change.too_short, change.interval) {
             (None, Some(interval)) => format!("The change is {} (99% sure).", between(interval)),
             (run, _) => {

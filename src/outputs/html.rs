@@ -18,6 +18,7 @@ use crate::diagnosis::verdict::Class;
 use crate::rates::time_split::LoopActivity;
 use crate::text::format::{UNMEASURED, whole_percent as percent};
 use crate::text::{fit, sanitise};
+use crate::zone;
 
 const STYLE: &str = include_str!("../../assets/report/report.css");
 const SCRIPT: &str = include_str!("../../assets/report/report.js");
@@ -67,7 +68,7 @@ pub fn profile(verdict: &Verdict, title: Option<&str>) -> String {
     head(&mut out, ("report", title.unwrap_or(&headline(verdict))), verdict.class.word(), &lines);
     answer(&mut out, None, verdict);
     drawn_step(&mut out, verdict);
-    sections(verdict).iter().for_each(|section| self::section(&mut out, section));
+    sections(verdict, &zone::local(), None).iter().for_each(|section| self::section(&mut out, section));
     end(&mut out, Some(verdict));
     out.push_str("</body>\n</html>\n");
     out
@@ -203,7 +204,7 @@ fn table(out: &mut String, section: &Section, columns: &[Column], rows: &[Vec<St
         out.push_str("<tr>");
         for (place, cell) in order.iter().filter_map(|place| Some((*place, row.get(*place)?))) {
             let right = columns.get(place).is_some_and(|column| column.right);
-            let whole = section.in_full.get(number).filter(|_| place + 1 == row.len());
+            let whole = if place + 1 == row.len() { section.in_full.get(number) } else { None };
             let whole = whole.map(|text| format!(" title=\"{}\"", escaped(text))).unwrap_or_default();
             let _ = write!(out, "<td{}{whole}>{}</td>", class(right), escaped(cell));
         }

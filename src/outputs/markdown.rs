@@ -12,6 +12,7 @@ use super::run_report::RunReport;
 use crate::diagnosis::Verdict;
 use crate::text::format::{Unit, in_unit, precise, whole_percent as percent};
 use crate::text::{fit, sanitise};
+use crate::zone;
 
 /// A command line is cut here; its beginning says which job it was.
 const COMMAND: usize = 200;
@@ -21,7 +22,7 @@ pub fn markdown(verdict: &Verdict) -> String {
     let mut out = String::new();
     answer(&mut out, verdict);
     facts(&mut out, verdict);
-    sections(verdict).iter().for_each(|section| self::section(&mut out, section));
+    sections(verdict, &zone::local(), None).iter().for_each(|section| self::section(&mut out, section));
     end(&mut out, verdict);
     out
 }

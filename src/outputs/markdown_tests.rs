@@ -11,7 +11,7 @@ use crate::text::format::Unit;
 
 fn number(value: f64) -> Evidence {
     let signal = Signal::Workers;
-    Evidence { signal, value: Some(value), unit: Unit::Count, threshold: None, text: String::new() }
+    Evidence { signal, value: Some(value), unit: Unit::Count, threshold: None, text: String::new(), from: None }
 }
 
 /// A verdict every text of which is `text`.

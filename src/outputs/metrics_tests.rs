@@ -1,13 +1,16 @@
 //! Metrics of a large machine and of nothing, and of hostile values: names, labels, limits, both formats.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use proptest::prelude::*;
 
 use super::*;
+use crate::fleet::query::{FleetQuery, HOLD_DOWN};
 use crate::rates::Frame;
 use crate::rates::frame::{HostRates, JobRates, TrainerRates, WorkerRates};
 use crate::rates::time_split::TimeSplit;
+use crate::sample::gpu::CLOCK_EVENT_REASONS;
 use crate::sample::{JobSample, ProcessId, RankPlace, RunIdentity, Sample};
 
 /// Labels that a scraper sets.
@@ -269,4 +272,16 @@ proptest! {
             prop_assert!(!line.chars().any(char::is_control), "{line}");
         }
     }
+}
+
+#[test]
+fn what_fleet_asks_for_is_exported() {
+    let tables = tables();
+    let names: Vec<&str> = tables.iter().flat_map(|(_, rows)| rows.iter().map(|row| row.name.as_str())).collect();
+    let text: String = FleetQuery::ALL.iter().map(|query| query.text(Duration::from_secs(300)) + " ").collect();
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    let metrics: Vec<&str> = words.filter(|word| word.starts_with("trainmon_")).collect();
+    assert!(metrics.len() >= FleetQuery::COUNT && metrics.iter().all(|name| names.contains(name)), "{metrics:?}");
+    assert!(HOLD_DOWN.iter().all(|held| CLOCK_EVENT_REASONS.iter().any(|(_, reason)| reason == held)));
+    assert!(text.contains("[300000ms]"));
 }

@@ -1,11 +1,15 @@
 //! What a report says about a profile: its window, what each GPU did, why it was idle, and where its time went.
 
+use jiff::tz::TimeZone;
+
 pub use super::profile_tables::length;
 use super::profile_tables::{brief, counted_calls, finite, tables};
 use super::section::{Column, Point, Section, SectionBody, point, whole};
+use crate::diagnosis::Verdict;
 use crate::profiles::account::{DeviceAccount, IdleReason, LaunchAccount, LoopAccount, ProfileAccount, StepMark};
 use crate::profiles::drawn::SliceKind;
-use crate::text::format::precise;
+use crate::text::format::{duration, precise};
+use crate::zone;
 
 /// Most GPUs with a section of their own; a table has all of them.
 const GPUS_TOLD: usize = 8;
@@ -19,6 +23,27 @@ pub(super) fn from_file(account: &ProfileAccount) -> Option<String> {
     }
     let file = account.file.clone().unwrap_or_else(|| "trace".to_owned());
     Some([vec![file], window_facts(account)].concat().join(" · "))
+}
+
+/// A profile that trainmon took: when, how long before the run's end, its window and its steps. A file is told of in the head, and calls
+/// that were counted in their own section.
+pub(super) fn taken(verdict: &Verdict, zone: &TimeZone, ended_unix_ms: Option<i64>) -> Section {
+    let facts = match verdict.profile.as_deref() {
+        Some(account) if !account.is_of_file() && account.calls.is_none() => window_facts(account).join(" · "),
+        _ => String::new(),
+    };
+    let taken = verdict.profile_unix_ms;
+    let age_s = match (taken, ended_unix_ms) {
+        (Some(taken), Some(ended)) => Some(ended.saturating_sub(taken) as f64 / 1000.0),
+        _ => verdict.profile_age_s,
+    };
+    let of = taken.map(|taken| format!(" of {}", zone::clock(taken, zone))).unwrap_or_default();
+    let before = match age_s {
+        None => String::new(),
+        Some(..1.0) => ", at the end".to_owned(),
+        Some(age_s) => format!(", {} before the end", duration(age_s)),
+    };
+    Section::new(format!("Profile{of}{before}"), SectionBody::Text(facts))
 }
 
 /// All that there is to say about a profile.
@@ -42,7 +67,7 @@ pub fn window_facts(account: &ProfileAccount) -> Vec<String> {
         1 => format!("1 step{each}"),
         steps => format!("{steps} steps{each}"),
     };
-    let longest = finite(account.longest_step_ms).filter(|_| account.steps > 1);
+    let longest = if account.steps > 1 { finite(account.longest_step_ms) } else { None };
     let requests = account.requests.as_ref().map(|requests| {
         let (name, median) = (&requests.name, length(requests.median_ms));
         let (times, usual) = if requests.count == 1 {
@@ -129,7 +154,7 @@ pub fn loop_parts(of: &LoopAccount) -> Vec<ProfilePart> {
 fn gpu(account: &ProfileAccount, device: &DeviceAccount, nth: usize) -> Section {
     let parts = gpu_parts(device);
     let title = format!("{}: {} busy, {} idle", gpu_name(device), whole(device.busy), whole(device.idle()));
-    let launches = account.launches.as_ref().filter(|_| nth == 0);
+    let launches = if nth == 0 { account.launches.as_ref() } else { None };
     let pending = (device.pending >= SHARE_TOLD).then(|| {
         format!("For {} of the time the GPU was idle although work had been launched.", whole(device.pending))
     });
@@ -231,7 +256,12 @@ fn notes(account: &ProfileAccount) -> Section {
     let unrecorded = unrecorded.then(|| point("", "A GPU was used, and nothing that ran on it was recorded."));
     let shapes = !account.with_shapes && !account.devices.is_empty();
     let shapes = shapes.then(|| {
-        point("", "Shapes were not recorded: record_shapes=True tells how well the GPU's busy time is used.")
+        let told = if account.is_of_file() {
+            "Shapes were not recorded: record_shapes=True tells how well the GPU's busy time is used."
+        } else {
+            "Shapes were not recorded, so how well the GPU's busy time is used is not known."
+        };
+        point("", told)
     });
     let points: Vec<Point> = told.chain(unrecorded).chain(shapes).collect();
     Section::new("What the profile does not show", SectionBody::Points(points))

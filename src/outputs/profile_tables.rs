@@ -216,7 +216,7 @@ fn idle_at(account: &ProfileAccount) -> Section {
 fn idle_words(row: &IdleRow) -> String {
     let waits_for_data = row.reason == Some(IdleReason::InputWait);
     // The class of the loader says no more than that.
-    let loader = row.name.split_once('#').filter(|_| waits_for_data);
+    let loader = if waits_for_data { row.name.split_once('#') } else { None };
     let name = loader.map_or(row.name.as_str(), |(loader, _)| loader);
     let (name, within) = match row.operator.as_deref() {
         // An operator of the loader's own.

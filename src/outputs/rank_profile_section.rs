@@ -40,7 +40,7 @@ pub(super) fn notes(across: &RanksAccount) -> Vec<String> {
             "A rank waits for a later one {skew}% of the time on average. The collectives themselves take {own}%."
         )
     });
-    let exact = across.clock_scatter_us.filter(|_| across.matched > 0);
+    let exact = if across.matched > 0 { across.clock_scatter_us } else { None };
     let exact = exact.map(|us| format!("Times of different ranks agree to {us:.0} µs."));
     let late = across.straggler_words().map(|words| capitalized(&words) + ".");
     let late = late.or_else(|| Some(format!("The ranks are late in turn: {}.", across.in_turn_words()?)));

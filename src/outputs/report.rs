@@ -1,5 +1,7 @@
 //! What a report says about a verdict, section by section in reading order. Text and Markdown lay out the same sections.
 
+use jiff::tz::TimeZone;
+
 use super::chain::{self, ROWS};
 pub(super) use super::section::{Column, Point, Section, SectionBody};
 use super::section::{and_more, point, whole};
@@ -9,6 +11,7 @@ use crate::diagnosis::verdict::{
     Unavailable, WorkerVerdict,
 };
 use crate::diagnosis::{Verdict, causes};
+use crate::profiles::account::ProfileSource;
 use crate::rates::time_split::LoopActivity;
 use crate::text::format::{
     SURE, UNMEASURED, largest_first, precise, precise_in_unit, step_time, sureness, whole_percent as percent,
@@ -24,18 +27,19 @@ pub(super) const NOTHING_HOLDS: &str = "Nothing is holding this run back.";
 
 /// `DATA LOADER · too few workers (93% sure)`.
 pub fn headline(verdict: &Verdict) -> String {
-    let sure = sureness(verdict.confidence).filter(|_| verdict.class != Class::Unknown);
+    let sure = if verdict.class != Class::Unknown { sureness(verdict.confidence) } else { None };
     verdict.heading() + &sure.map(|sure| format!(" ({sure})")).unwrap_or_default()
 }
 
-/// All that there is to say below headline and summary.
-pub(super) fn sections(verdict: &Verdict) -> Vec<Section> {
+/// All that there is to say below headline and summary: in this zone, of a run that ended at this time if that is known better than the
+/// verdict knows it.
+pub(super) fn sections(verdict: &Verdict, zone: &TimeZone, ended_unix_ms: Option<i64>) -> Vec<Section> {
     let (doubts, findings): (Vec<_>, Vec<_>) = verdict.other_findings.iter().partition(|finding| finding.is_doubt());
     // The account of a file says the same, exactly.
     let is_file = verdict.profile.as_deref().is_some_and(|profile| profile_sections::from_file(profile).is_some());
     let told_steps = if is_file { String::new() } else { steps(&verdict.steps) };
     let doubtful = verdict.class == Class::Unknown || verdict.confidence < SURE;
-    let mut all = vec![advice(verdict), loop_time(verdict)];
+    let mut all = vec![advice(verdict), loop_time(verdict), profile_sections::taken(verdict, zone, ended_unix_ms)];
     all.extend(verdict.profile.iter().flat_map(|profile| profile_sections::sections(profile)));
     all.extend([
         Section::new("Steps", SectionBody::Text(told_steps)),
@@ -117,11 +121,21 @@ fn loop_time(verdict: &Verdict) -> Section {
     let late = verdict.ranks.iter().enumerate().find(|(_, rank)| rank.straggler);
     let (title, gpu) = match late {
         Some((at, rank)) => (format!("Where the time of rank {}'s loop goes", rank.number(at)), "Its GPU"),
-        None => ("Where the training loop's time goes".to_owned(), "The GPU"),
+        None => (format!("Where the training loop's time goes{}", seen_from(verdict)), "The GPU"),
     };
     let idle = verdict.gpu_idle.filter(|idle| idle.total.is_finite());
     let idle = idle.map(|idle| format!("{gpu} sits idle {}% of the time.", percent(idle.total)));
     Section::new(title, SectionBody::Shares(shares)).noting(idle)
+}
+
+/// Whether the loop's time was measured from outside or counted in the profile, of a verdict that has both.
+fn seen_from(verdict: &Verdict) -> &'static str {
+    let Some(profile) = &verdict.profile else { return "" };
+    match profile.source {
+        ProfileSource::Trace | ProfileSource::Probe => "",
+        _ if verdict.profile_age_s.is_some() => ", from outside",
+        _ => ", in the profile",
+    }
 }
 
 fn gpu_idle(idle: Option<GpuIdle>) -> Section {
@@ -262,7 +276,7 @@ fn loop_stacks(main: &MainThread) -> [Section; 3] {
 fn evidence(evidence: &[Evidence]) -> Section {
     let rows = evidence.iter().map(|item| {
         let limit = item.threshold.map_or(String::new(), |limit| precise_in_unit(Some(limit), item.unit));
-        vec![precise_in_unit(item.value, item.unit), limit, item.text.clone()]
+        vec![precise_in_unit(item.value, item.unit), limit, item.words()]
     });
     let columns = vec![Column::right("value"), Column::right("limit"), Column::left("what")];
     Section::detail("Evidence", SectionBody::Table(columns, rows.collect()))

@@ -109,7 +109,8 @@ impl RunReport<'_> {
     /// The sections about the run's verdicts, then all about the one that it is about, then where it ran.
     pub(super) fn sections(&self) -> Vec<Section> {
         let mut all = vec![self.classes(), self.phases(), self.cost(), self.changes()];
-        let mut of_verdict = self.verdict().map(|(verdict, _)| sections(verdict)).unwrap_or_default();
+        let about = |verdict: &Verdict| sections(verdict, &self.zone, self.run.ended_unix_ms());
+        let mut of_verdict = self.verdict().map(|(verdict, _)| about(verdict)).unwrap_or_default();
         let loop_time = of_verdict.iter_mut().find(|section| matches!(section.body, SectionBody::Shares(_)));
         loop_time.into_iter().for_each(|section| section.notes.extend(self.whole_split()));
         all.extend(of_verdict);

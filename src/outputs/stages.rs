@@ -276,7 +276,7 @@ fn gpu(verdict: &Verdict, frame: Option<&Frame>) -> Option<Stage> {
         many => format!("{} GPUs", many.len()),
     };
     let sum = |of: fn(&GpuRates) -> Option<f64>| ours.iter().map(|gpu| of(gpu)).sum::<Option<f64>>();
-    let watts = sum(|gpu| gpu.power_w).filter(|_| !ours.is_empty());
+    let watts = if !ours.is_empty() { sum(|gpu| gpu.power_w) } else { None };
     let limit = sum(|gpu| gpu.power_limit_w).map(|limit| format!(" of {}", number(Some(limit)))).unwrap_or_default();
     let word = watts.map(|watts| format!("{} W{limit}", number(Some(watts)))).unwrap_or_default();
     Some(Stage::new(StageKind::Gpu, name, busy, word))

@@ -70,6 +70,7 @@ pub(super) fn verdict() -> Verdict {
                 unit: Unit::Share,
                 threshold: Some(0.1),
                 text: "main thread waits for batches".to_owned(),
+                from: None,
             },
             Evidence {
                 signal: Signal::CpuOthers,
@@ -77,6 +78,7 @@ pub(super) fn verdict() -> Verdict {
                 unit: Unit::Cores,
                 threshold: Some(1.0),
                 text: "cores free".to_owned(),
+                from: None,
             },
         ],
         advice: vec![Advice {

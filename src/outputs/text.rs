@@ -16,6 +16,7 @@ use crate::profiles::drawn::SliceKind;
 use crate::rates::time_split::LoopActivity;
 use crate::text::format::whole_percent as percent;
 use crate::text::{fit, sanitise, short_command, wrap_hanging};
+use crate::zone;
 
 /// Widest line where nothing says how wide the terminal is.
 pub const WIDTH: usize = 80;
@@ -57,7 +58,7 @@ pub fn page(verdict: &Verdict, style: Style) -> String {
     let width = style.width.clamp(NARROWEST, WIDEST);
     let mut page = TextPage { lines: Vec::new(), style: Style { width, ..style } };
     page.head(verdict);
-    for section in sections(verdict).iter().filter(|section| style.full || !section.detail) {
+    for section in sections(verdict, &zone::local(), None).iter().filter(|section| style.full || !section.detail) {
         page.section(section);
     }
     page.end(verdict);
@@ -77,7 +78,7 @@ pub fn comparison(comparison: &ComparisonPage, style: Style) -> String {
 
 /// The verdict in one line, for a chat or a ticket: `DATA LOADER · too few workers (93% sure) → Raise num_workers from 4 to 7`.
 pub fn short(verdict: &Verdict, ascii: bool) -> String {
-    let first = verdict.advice.first().filter(|_| !verdict.is_healthy());
+    let first = if !verdict.is_healthy() { verdict.advice.first() } else { None };
     let first = first.map(|advice| format!(" → {}", with_worth(advice))).unwrap_or_default();
     plain(&format!("{}{first}", headline(verdict)), ascii) + "\n"
 }

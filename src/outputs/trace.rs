@@ -233,7 +233,7 @@ impl<W: Write> TraceWriter<W> {
 
     fn loops(&mut self, tick: &Tick, at: u64) -> io::Result<()> {
         // Those of the tick are of one loop.
-        let one = tick.shares.filter(|_| tick.frame.trainers.len() == 1);
+        let one = if tick.frame.trainers.len() == 1 { tick.shares } else { None };
         for trainer in &tick.frame.trainers {
             let Some(shares) = hundredths(&one.unwrap_or(trainer.split_s)) else { continue };
             let parent = self.loop_thread(tick, trainer)?;

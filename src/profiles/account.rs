@@ -49,6 +49,9 @@ pub struct ProfileAccount {
     pub source: ProfileSource,
     /// Name of the file, if it is one.
     pub file: Option<String>,
+    /// The process that was asked for it; the first of several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
     /// Number of the rank in its run, as the file says it.
     pub rank: Option<u32>,
     /// Ranks of the run.
@@ -121,6 +124,25 @@ impl ProfileAccount {
     /// Whether it is of a file, of which nothing else is known; all others are of a run that is watched as well.
     pub fn is_of_file(&self) -> bool {
         self.source == ProfileSource::Trace
+    }
+
+    /// What it is called: a file is a trace.
+    pub fn noun(&self) -> &'static str {
+        if self.is_of_file() { "trace" } else { "profile" }
+    }
+
+    /// The account of a file as that of a profile which a process was asked for. The file is gone a moment later, so nothing is
+    /// said of it.
+    pub fn asked_of(mut self, pid: u32, source: ProfileSource) -> Self {
+        let of_profile = |note: &mut String| {
+            // What is quoted is foreign.
+            if !note.contains('`') {
+                *note = note.replace("The file", "The profile").replace("trace", "profile");
+            }
+        };
+        self.notes.iter_mut().for_each(of_profile);
+        self.across_ranks.iter_mut().flat_map(|across| &mut across.notes).for_each(of_profile);
+        Self { source, pid: Some(pid), file: None, ..self }
     }
 
     /// Keeps so many rows of each list, and says how many are left out. The rows are sorted: those that matter most are kept.

@@ -5,6 +5,7 @@
 //! memory. What does not belong here: opening files, and any judgment. `diagnosis` judges the account.
 
 pub mod account;
+pub mod asked;
 mod build;
 pub mod calls;
 pub mod comparison;

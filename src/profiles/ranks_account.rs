@@ -192,7 +192,7 @@ impl RankActivity {
             Self::Launch => "its GPU is idle during calls of its runtime",
             Self::Operator => "its GPU is idle while operators run on the host",
             Self::Blocked => "it sleeps or waits for a lock",
-            Self::Python => "it runs Python, or something that the trace does not show",
+            Self::Python => "it runs Python, or something that was not recorded",
             Self::Begins => "its step has not begun",
         }
     }

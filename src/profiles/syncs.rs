@@ -99,7 +99,8 @@ fn waits(parts: &AccountParts<'_>) -> Vec<GpuWait> {
                 continue;
             }
             let name = parts.text(span.name);
-            let copy = blocking.get(&span.link).copied().filter(|_| span.link != 0 && name.contains("emcpy"));
+            let copy =
+                if span.link != 0 && name.contains("emcpy") { blocking.get(&span.link).copied() } else { None };
             // A query asks, and does not wait.
             if copy.is_none() && !(level.facts.synchronizes && name.contains("Synchronize")) {
                 continue;

@@ -55,7 +55,9 @@ impl Loaders {
     fn take_writes(&mut self, rates: &mut [(u32, &mut f64)], steps: Option<u64>, seconds: Option<f64>) {
         let writes_per_s: f64 = rates.iter().map(|(_, rate)| **rate).sum();
         let (writes, indices) = self.writes;
-        if let Some((seconds, steps)) = seconds.zip(steps).filter(|_| writes_per_s > 0.0) {
+        if writes_per_s > 0.0
+            && let Some((seconds, steps)) = seconds.zip(steps)
+        {
             self.writes = (writes * FADE + writes_per_s * seconds, indices * FADE + steps as f64);
         }
         let each = times(self.writes.0, self.writes.1).unwrap_or(1.0);
@@ -69,7 +71,7 @@ impl Loaders {
         {
             *self = Self { waited: set.workers.clone(), writes: self.writes, ..Self::default() };
         }
-        let Some(seconds) = seconds.filter(|_| !self.waited.is_empty()) else { return };
+        let (Some(seconds), false) = (seconds, self.waited.is_empty()) else { return };
         let (waited, others) = &mut self.batches;
         (*waited, *others) = (*waited * FADE, *others * FADE);
         for (pid, rate) in rates {

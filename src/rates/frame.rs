@@ -208,6 +208,12 @@ impl Frame {
         }
         seconds.shares_of(seconds.total())
     }
+
+    /// The processes of the loops: the attached one may have started them. Where none is known, the attached one.
+    pub fn loop_pids(&self, attached: u32) -> Vec<u32> {
+        let pids: Vec<u32> = self.trainers.iter().map(|trainer| trainer.id.pid).collect();
+        if pids.is_empty() { vec![attached] } else { pids }
+    }
 }
 
 impl TrainerRates {

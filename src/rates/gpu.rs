@@ -66,7 +66,11 @@ pub(super) fn fold(
             }
         }
         let recent = sample.monotonic_ns.saturating_sub(gpus.monotonic_ns) <= FRESH_NS;
-        if let Some(pct) = used.utilization_pct.filter(|_| is_attached && !device.lost && recent) {
+        if is_attached
+            && !device.lost
+            && recent
+            && let Some(pct) = used.utilization_pct
+        {
             let scale = match used.job_utilization_pct {
                 Some(own) if !used.others.is_empty() && pct > 0.0 => (own / pct).clamp(0.0, 1.0),
                 _ => 1.0,
@@ -164,7 +168,7 @@ fn usage(device: &GpuDevice, pids: &HashSet<u32>, attached: bool, matched: bool)
     GpuRates {
         attached,
         utilization_pct,
-        job_utilization_pct: own_utilization.filter(|_| attached),
+        job_utilization_pct: if attached { own_utilization } else { None },
         job_memory_bytes: total(own.iter().map(|process| process.memory_bytes)),
         others: if unmatchable { Vec::new() } else { others },
         processes,

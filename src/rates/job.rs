@@ -82,7 +82,7 @@ pub(super) fn fold(
 ) -> JobFold {
     let seconds = span(before.map(|before| before.monotonic_ns), job.monotonic_ns);
     // Without a time span there is nothing to compare with.
-    let before = before.filter(|_| seconds.is_some());
+    let before = if seconds.is_some() { before } else { None };
     let earlier = by_key(before.map_or(&[][..], |before| &before.processes), |process| process.id);
     let mut out = JobFold { seconds, ..JobFold::default() };
     out.deltas.reserve_exact(job.processes.len());

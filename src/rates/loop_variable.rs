@@ -88,8 +88,8 @@ impl LoopVariable {
     /// The steps as of now.
     pub(super) fn steps(&self, now_ns: u64) -> Option<CountedSteps> {
         let newest_ns = self.kept.back()?.at_ns;
-        let found = self.found.as_ref().filter(|_| now_ns.saturating_sub(newest_ns) <= HELD_NS)?;
-        Some(found.steps.clone())
+        let is_old = now_ns.saturating_sub(newest_ns) > HELD_NS;
+        if is_old { None } else { Some(self.found.as_ref()?.steps.clone()) }
     }
 
     /// The frame that runs the loop, as long as it takes steps: everything called from it is part of a step.
@@ -183,12 +183,6 @@ impl VariableReading {
     /// The frame at this depth, if it is the same one.
     fn at(&self, depth: usize, frame: &FrameLocals) -> Option<&FrameLocals> {
         self.frames.get(depth).filter(|found| found.is_same_place(frame))
-    }
-}
-
-impl FrameLocals {
-    fn is_same_place(&self, other: &Self) -> bool {
-        self.function == other.function && self.file == other.file
     }
 }
 

@@ -145,7 +145,7 @@ fn process_stacks(
         }
         seen.iter_mut().for_each(|seen| seen.is_loop = loops.contains(&function(seen.frame)));
         let activity = if is_trainer { trainer_activity(&seen) } else { worker_activity(&seen) };
-        let sign = validation_sign(&seen, stepping).filter(|_| is_trainer);
+        let sign = if is_trainer { validation_sign(&seen, stepping) } else { None };
         let counts = [
             (&mut out.in_fetch, has(&seen, Pattern::Fetch)),
             (&mut out.validation, sign.is_some()),

@@ -21,7 +21,7 @@ pub(super) fn fold(before: Option<&Sample>, sample: &Sample) -> StorageRates {
     let Some(storage) = sample.storage.as_deref() else { return StorageRates::default() };
     let before = before.and_then(|before| before.storage.as_deref());
     let seconds = span(before.map(|before| before.monotonic_ns), storage.monotonic_ns);
-    let before = before.filter(|_| seconds.is_some());
+    let before = if seconds.is_some() { before } else { None };
     let data: HashSet<&str> =
         storage.mounts.iter().flatten().flat_map(|mount| &mount.disks).map(AsRef::as_ref).collect();
 
@@ -123,7 +123,7 @@ fn mount_rates(mount: &DataMount, before: &[DataMount], seconds: Option<f64>, de
     let of_disks = |bytes_s: fn(&DeviceRates) -> f64| {
         let of_disk = |disk: &Arc<str>| devices.iter().find(|device| device.name == *disk).map(bytes_s);
         let sum = mount.disks.iter().map(of_disk).sum::<Option<f64>>();
-        sum.filter(|_| !mount.disks.is_empty())
+        if !mount.disks.is_empty() { sum } else { None }
     };
     let was = before.iter().find(|was| was.mount_point == mount.mount_point && was.source == mount.source);
     let ops = delta(mount.nfs_read_ops, was.and_then(|was| was.nfs_read_ops));
@@ -133,7 +133,7 @@ fn mount_rates(mount: &DataMount, before: &[DataMount], seconds: Option<f64>, de
         disks_read_bytes_per_s: of_disks(|device| device.read_bytes_per_s),
         disks_write_bytes_per_s: of_disks(|device| device.write_bytes_per_s),
         nfs_read_bytes_per_s: rate(mount.nfs_read_bytes, was.and_then(|was| was.nfs_read_bytes), seconds),
-        nfs_read_rtt_ms: rtt.filter(|_| seconds.is_some()),
+        nfs_read_rtt_ms: if seconds.is_some() { rtt } else { None },
         ..copied!(mount => MountRates: mount_point fs_type kind disks files examples)
     }
 }

@@ -38,7 +38,7 @@ impl TrainerRates {
     /// waited for longer than it works for the job.
     pub(super) fn leave_device(&mut self, has_torch_workers: bool, shared: bool, written_per_s: Option<f64>) {
         let share = self.split_s.device_sync / self.seconds_seen;
-        let Some(chain) = self.chain.as_mut().filter(|_| share.is_finite()) else { return };
+        let (Some(chain), true) = (&mut self.chain, share.is_finite()) else { return };
         let before = chain.short_lived_s();
         chain.leave_device(share * chain.seconds, shared);
         let moved = (chain.short_lived_s() - before) / chain.seconds * self.seconds_seen;
@@ -208,7 +208,7 @@ impl SplitState {
     /// Ends the wait for a batch, if there was one; `count` batches had been requested by then.
     fn end_wait(&mut self, rates: &mut TrainerRates, count: Option<u64>) {
         let waited_s = std::mem::take(&mut self.waited_s);
-        let count = count.filter(|_| waited_s >= STALL_S && rates.stalls.len() < WAITS);
+        let count = if waited_s >= STALL_S && rates.stalls.len() < WAITS { count } else { None };
         rates.stalls.extend(count.map(|count| Stall { count, seconds: waited_s as f32 }));
         rates.wait_lengths_s.extend((waited_s > 0.0).then_some(waited_s as f32));
     }
@@ -235,7 +235,7 @@ fn go_through(
         let seconds = state.clock.seconds(point.at_ns);
         let device = busiest(devices, point.at_ns);
         let by_wait_alone = || classify(point, &WaitContext { device, writing, ..context });
-        let kind = point.by_chain.filter(|_| !writing).unwrap_or_else(by_wait_alone);
+        let kind = if writing { by_wait_alone() } else { point.by_chain.unwrap_or_else(by_wait_alone) };
         let kind = if state.fetch.is_on(point, kind) { LoopActivity::InputWait } else { kind };
         split[kind] += seconds;
         if let Some(total) = by_wait.get_mut(point.main.index()) {

@@ -20,7 +20,7 @@ pub(super) fn fold(
     folded: &JobFold,
     stale: bool,
 ) -> Vec<WorkerRates> {
-    let before = before.filter(|_| folded.seconds.is_some());
+    let before = if folded.seconds.is_some() { before } else { None };
     let samples = by_key(sampled, |worker| worker.id);
     let earlier = before.map_or(&[][..], |before| &before.sampler.processes);
     let earlier = by_key(earlier, |process| process.id);
@@ -67,7 +67,7 @@ fn by_counters(process: &ProcessSample, delta: &ProcessDelta, sampled: Option<&S
 /// Shares of the wall time on a CPU and queueing for one. Exact if the first thread's schedstat is available. On
 /// kernels without it: the process's CPU time, and queueing for the other samples in state R.
 fn scheduled(delta: &ProcessDelta, sampled: Option<&SampledWorker>, seconds: Option<f64>) -> Option<(f64, f64)> {
-    let seconds = seconds.filter(|_| delta.known)?;
+    let seconds = if delta.known { seconds? } else { return None };
     if let Some(main) = delta.main {
         let busy = (main.on_cpu as f64 / 1e9 / seconds).min(1.0);
         return Some((busy, (main.delay as f64 / 1e9 / seconds).min(1.0 - busy)));

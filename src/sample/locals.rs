@@ -51,3 +51,10 @@ pub struct FrameLocals {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub numbers: Vec<(Arc<str>, i64)>,
 }
+
+impl FrameLocals {
+    /// Whether it is a call of the same function.
+    pub fn is_same_place(&self, other: &Self) -> bool {
+        self.function == other.function && self.file == other.file
+    }
+}

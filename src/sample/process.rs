@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 use super::private::{Private, TextKind, Visit};
 use crate::text::named_enum;
 
+/// Highest PID of Linux (`PID_MAX_LIMIT`, include/linux/threads.h: 4 Mi on 64-bit machines).
+pub const PID_MAX: u32 = 4 * 1024 * 1024;
+
 /// A process identity that survives PID reuse: the PID plus its start time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ProcessId {

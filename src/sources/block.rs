@@ -141,7 +141,7 @@ struct Descent<'a> {
 impl Descent<'_> {
     fn mount(&mut self, mount: &Mount, depth: u32) -> MountKind {
         let kind = kind_of(mount);
-        let Some(depth) = depth.checked_sub(1).filter(|_| kind == MountKind::Local) else { return kind };
+        let (Some(depth), MountKind::Local) = (depth.checked_sub(1), kind) else { return kind };
         let Topology { sys, .. } = &*self.topology;
         let names = match mount.fs_type.as_slice() {
             b"overlay" => return self.overlay(mount, depth),

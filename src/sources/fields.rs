@@ -22,7 +22,7 @@ pub fn number<N: TryFrom<u64>>(token: &[u8]) -> Option<N> {
 /// A hexadecimal number that fills the whole token, without a prefix.
 pub fn hexadecimal(token: &[u8]) -> Option<u64> {
     let is_plain = token.iter().all(u8::is_ascii_hexdigit);
-    u64::from_str_radix(std::str::from_utf8(token).ok().filter(|_| is_plain)?, 16).ok()
+    if is_plain { u64::from_str_radix(std::str::from_utf8(token).ok()?, 16).ok() } else { None }
 }
 
 /// The fields of a line, separated by any number of blanks and tabs.

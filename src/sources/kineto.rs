@@ -17,20 +17,22 @@ use socket::{KinetoSocket, Question};
 pub use target::{KinetoTarget, USE_DAEMON};
 
 use super::process::stat_of;
+use crate::profiles::asked::{ProfileAsker, ProfileStage, ProfileWindow};
 
 /// How long a process may take to ask. Without a daemon it tries again for ten seconds, at last after five (`sync_send`), and then
 /// waits for the interval of its configuration, five seconds unless that says otherwise.
 const ASKS_WITHIN: Duration = Duration::from_secs(12);
 /// How long a process may take to write a trace once its window is over: a loop of 300,000 calls a second took half a minute.
 const WRITES_WITHIN: Duration = Duration::from_secs(120);
-/// libkineto looks for a configuration that came once a second, and drops one whose time is over (`kControllerIntervalMsecs`).
-const LEAD: Duration = Duration::from_millis(1100);
+/// How far off the moment is that a process is given, each time that it has missed the last one. libkineto looks for a configuration
+/// that came once a second (`kControllerIntervalMsecs`), but after a first window often once in ten (2.15); it drops one whose time is
+/// over.
+const LEADS: [Duration; 3] = [Duration::from_millis(1100), Duration::from_secs(11), Duration::from_secs(11)];
 /// Several processes start at the same moment if all of them have asked until then.
 const LEAD_OF_SEVERAL: Duration = Duration::from_millis(6200);
-/// A process that asks so long after its window began, and is not recording, has missed the moment: the machine was busy.
+/// A process that asks so long after its window began, and is not recording, has missed the moment: the machine was busy. It is then
+/// given another one.
 const MISSED_AFTER: Duration = Duration::from_millis(1500);
-/// It is then given another moment, so many times in all.
-const GIVEN_MAX: u32 = 3;
 /// Between two looks.
 const LOOKS: Duration = Duration::from_millis(20);
 
@@ -97,17 +99,8 @@ pub enum KinetoError {
     },
 }
 
-/// What is recorded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ProfileWindow {
-    /// So long.
-    For(Duration),
-    /// So many steps of the optimizer.
-    Steps(u32),
-}
-
 /// A wish for a profile.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct ProfileWish {
     /// What is recorded.
     pub window: ProfileWindow,
@@ -140,7 +133,9 @@ struct Asked {
     /// When its window begins, once it has a configuration.
     start: Option<SystemTime>,
     /// How often it has been given one.
-    given: u32,
+    given: usize,
+    /// When its trace was seen to be written, of a window whose end is not known.
+    writing: Option<Instant>,
 }
 
 impl Asked {
@@ -150,18 +145,37 @@ impl Asked {
         path.symlink_metadata().is_ok_and(|found| found.is_file()).then_some(path)
     }
 
+    /// How far it is with this window. The file of its trace is there from the window's begin on, and empty until its end.
+    fn stage(&mut self, window: ProfileWindow) -> ProfileStage {
+        let Ok(file) = self.unfinished().symlink_metadata() else {
+            let missed: Duration = LEADS.iter().take(self.given).skip(1).sum();
+            return ProfileStage::Asking(ASKS_WITHIN + missed);
+        };
+        let since = match window {
+            ProfileWindow::For(length) => self.start.and_then(|start| start.elapsed().ok()?.checked_sub(length)),
+            ProfileWindow::Steps(_) if file.len() == 0 => None,
+            ProfileWindow::Steps(_) => Some(self.writing.get_or_insert_with(Instant::now).elapsed()),
+        };
+        since.map_or(ProfileStage::Recording(window), |since| ProfileStage::Writing(since.as_secs()))
+    }
+
+    /// Where its trace is written to.
+    fn unfinished(&self) -> PathBuf {
+        self.target.seen_from_here(&self.trace).with_extension("json.tmp")
+    }
+
     /// Whether a process that asks is to get a configuration: the first one, or one more where it has missed the moment of the last.
     fn wants(&self) -> bool {
         let missed = |start: SystemTime| {
             start.elapsed().is_ok_and(|since| since > MISSED_AFTER)
-                && self.given < GIVEN_MAX
+                && self.given < LEADS.len()
                 && self.written().is_none()
         };
         self.start.is_none_or(missed)
     }
 }
 
-/// Asks the processes for a profile of the same window, and waits for their traces. `wanted` says whether to go on.
+/// Asks the processes for a profile of the same window, and waits for their traces. The asker hears how far the slowest is.
 ///
 /// # Errors
 /// Why no profile was taken. The job goes on in each case.
@@ -169,12 +183,12 @@ pub fn take(
     proc_root: &Path,
     targets: Vec<KinetoTarget>,
     wish: ProfileWish,
-    wanted: &dyn Fn() -> bool,
+    asker: &dyn ProfileAsker,
 ) -> Result<Vec<WrittenTrace>, KinetoError> {
     let name = format!("trainmon-{:016x}", fastrand::u64(..));
     let named = |target: KinetoTarget| {
         let trace = target.traces.join(format!("{name}_{}.json", target.own_pid));
-        Asked { target, trace, start: None, given: 0 }
+        Asked { target, trace, start: None, given: 0, writing: None }
     };
     let mut asked: Vec<Asked> = targets.into_iter().map(named).collect();
     let Some(first) = asked.first() else { return Ok(Vec::new()) };
@@ -186,12 +200,14 @@ pub fn take(
     };
     let begun = Instant::now();
     // Until each trace is there: a process that missed its moment asks again.
-    while let Some(waiting) = asked.iter().find(|one| one.written().is_none()) {
+    while let Some(waiting) = asked.iter_mut().find(|one| one.written().is_none()) {
+        let stage = waiting.stage(wish.window);
         let (pid, folder) = (waiting.target.pid, || waiting.target.traces.display().to_string());
-        if !wanted() {
+        check_state(proc_root, pid)?;
+        if !asker.wanted() {
             return Err(KinetoError::GivenUp(folder()));
         }
-        check_state(proc_root, pid)?;
+        asker.reached(stage);
         match waiting.start {
             None if begun.elapsed() > ASKS_WITHIN => {
                 return Err(KinetoError::NeverAsked { pid, waited: begun.elapsed().as_secs_f64() });
@@ -199,8 +215,7 @@ pub fn take(
             Some(start) => {
                 let waited = start.elapsed().unwrap_or_default();
                 if waited > length + WRITES_WITHIN {
-                    let path = waiting.target.seen_from_here(&waiting.trace);
-                    let _ = std::fs::remove_file(path.with_extension("json.tmp"));
+                    let _ = std::fs::remove_file(waiting.unfinished());
                     return Err(KinetoError::NoTrace { pid, folder: folder(), waited: waited.as_secs_f64() });
                 }
             }
@@ -222,7 +237,8 @@ fn answer(socket: &KinetoSocket, question: &Question, asked: &mut [Asked], (name
     let bytes = match (KinetoMessage::parse(&question.bytes), one) {
         (Some(KinetoMessage::Context), _) => message::registered(),
         (Some(KinetoMessage::Request { free: true }), Some(one)) if one.wants() => {
-            let lead = if all > 1 { LEAD_OF_SEVERAL } else { LEAD * (1 + one.given) };
+            let lead = LEADS.get(one.given).copied().unwrap_or_default();
+            let lead = if all > 1 { lead.max(LEAD_OF_SEVERAL) } else { lead };
             let joined = if one.start.is_none() { together } else { None };
             let start = joined.unwrap_or_else(|| SystemTime::now() + lead);
             (one.start, one.given) = (Some(start), one.given + 1);

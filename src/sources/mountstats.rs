@@ -25,7 +25,7 @@ pub fn nfs_reads(text: &[u8]) -> Vec<(String, NfsReads)> {
     let mounts = MountStats::from_buf_read(String::from_utf8_lossy(text).as_bytes());
     let reads = |mount: MountStat| {
         let point = unescape(mount.mount_point.as_os_str().as_bytes());
-        let counted = mount.statistics.filter(|_| is_nfs(mount.fs.as_bytes()))?;
+        let counted = if is_nfs(mount.fs.as_bytes()) { mount.statistics? } else { return None };
         let read = counted.per_op_stats.get("READ");
         let reads = NfsReads {
             bytes: Some(counted.bytes.server_read),

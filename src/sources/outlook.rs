@@ -49,7 +49,7 @@ impl OutlookReader {
         let mut sorted: Vec<ProcessId> = processes.iter().copied().take(MOST_PROCESSES).collect();
         sorted.sort_unstable();
         let next = sorted.iter().find(|id| self.last.is_none_or(|last| **id > last)).or(sorted.first()).copied();
-        if let Some(id) = next.filter(|_| with_memory) {
+        if with_memory && let Some(id) = next {
             let file = self.proc.join(id.pid.to_string()).join("smaps_rollup");
             let read = read_once(file, ROLLUP).ok().and_then(|text| pss_bytes(&text));
             match read {

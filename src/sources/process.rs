@@ -345,7 +345,9 @@ impl Process {
                 Ok(Some(counters)) => {
                     let moved = thread.counters.map(|before| counters.since(before));
                     thread.recent_ns = moved.map_or(0, |moved| moved.on_cpu_ns);
-                    if let Some(moved) = moved.filter(|_| seconds > 0.0) {
+                    if seconds > 0.0
+                        && let Some(moved) = moved
+                    {
                         thread.pace = thread.pace.after(moved, seconds);
                     }
                     thread.counters = Some(counters);

@@ -192,7 +192,7 @@ impl SampledProc {
             let all = connections.is_some();
             let with = connections.as_deref_mut().map(|connections| (pid, connections));
             let own_memory = self.memory.as_ref().map(|(memory, _)| memory);
-            let memory = own_memory.filter(|_| all);
+            let memory = if all { own_memory } else { None };
             match task.samples.role {
                 _ if task.samples.aside => {
                     if all {
@@ -226,7 +226,7 @@ impl SampledProc {
     /// Write calls of all queue-feeding threads.
     fn fed_now(&self) -> Option<u64> {
         let calls = self.feeders.iter().map(|file| file.with(io_counters).ok().map(|io| io.write_calls));
-        calls.sum::<Option<u64>>().filter(|_| !self.feeders.is_empty())
+        if !self.feeders.is_empty() { calls.sum::<Option<u64>>() } else { None }
     }
 
     /// What was sampled since the last tick, which had this many rounds.
@@ -309,7 +309,7 @@ impl Sampler {
         self.connections.begin_round(now_us);
         self.followed = self.followed.or(everything.then_some(round));
         for process in self.processes.iter_mut().filter(|process| process.plan.role == ProcessRole::Trainer) {
-            let connections = Some(&mut self.connections).filter(|_| everything);
+            let connections = if everything { Some(&mut self.connections) } else { None };
             process.sample_trainer(round, due, connections, &mut self.seen);
         }
         if everything {

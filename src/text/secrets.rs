@@ -77,10 +77,10 @@ fn mask_arguments<'t>(arguments: &[&'t str]) -> Vec<Cow<'t, str>> {
     let mut masked = Vec::with_capacity(arguments.len());
     for argument in arguments.iter().copied() {
         let of_program = programs.take(argument);
-        let value_of = pending.filter(|_| !is_option(argument));
+        let value_of = if !is_option(argument) { pending } else { None };
         let own = match value_of {
             Some((name, takes)) => {
-                pending = value_of.filter(|_| takes == Takes::All);
+                pending = if takes == Takes::All { value_of } else { None };
                 (!names::is_harmless(name, argument)).then_some(0..argument.len())
             }
             None => {

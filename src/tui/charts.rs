@@ -7,7 +7,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-use super::theme::{Look, Theme};
+use super::theme::{Look, Theme, WithLook};
 use crate::diagnosis::Verdict;
 use crate::diagnosis::verdict::Class;
 use crate::history::timeline::{Timeline, TimelinePoint, TimelineWindow};
@@ -143,7 +143,9 @@ pub fn timeline(
             let l = usize::from(left.saturating_sub(below).min(4));
             let r = usize::from(right.saturating_sub(below).min(4));
             let y = area.bottom() - 1 - row;
-            if let Some(cell) = buf.cell_mut((x, y)).filter(|_| l + r > 0) {
+            if l + r > 0
+                && let Some(cell) = buf.cell_mut((x, y))
+            {
                 cell.set_char(glyph(l, r, theme.ascii));
             }
         }
@@ -315,7 +317,9 @@ pub fn ruler(buf: &mut Buffer, area: Rect, span_s: f64, edge: &str, style: Style
 pub fn sweep_ruler(buf: &mut Buffer, area: Rect, window: TimelineWindow, style: Style) {
     let area = area.intersection(buf.area);
     let newest = window.columns.checked_sub(1).and_then(|column| cell(area, window, column));
-    if let Some(x) = newest.filter(|_| area.height > 0) {
+    if area.height > 0
+        && let Some(x) = newest
+    {
         // The label goes on the side where there is room, with its arrow below the newest moment.
         let fits = x + 5 <= area.right();
         let (word, start) = if fits { ("▲now", x) } else { ("now▲", x.saturating_sub(3).max(area.x)) };
@@ -360,12 +364,12 @@ mod tests {
         for (end_s, pct) in values {
             let host = HostRates { allowed_cpu_pct: *pct, ..HostRates::default() };
             let end_ns = (end_s * 1e9) as u64;
-            t.push(
+            t.add(TimelinePoint::new(
                 &Frame { monotonic_ns: end_ns, seconds: 1.0, host, ..Frame::default() },
                 Class::Unknown,
                 None,
                 None,
-            );
+            ));
         }
         t
     }
@@ -407,7 +411,7 @@ mod tests {
             ..TrainerRates::default()
         };
         let frame = Frame { monotonic_ns: NOW, seconds: 2.0, trainers: vec![trainer], ..Frame::default() };
-        t.push(&frame, Class::Unknown, None, frame.loop_shares());
+        t.add(TimelinePoint::new(&frame, Class::Unknown, None, frame.loop_shares()));
         let area = Rect::new(0, 0, 3, 4);
         let mut buf = Buffer::empty(area);
         stacked(&mut buf, area, &t, TimelineWindow::of_cells(NOW, 3.0, 3), None, Theme::plain(true));
@@ -421,7 +425,7 @@ mod tests {
             let class = if s < 985 { Class::DataLoader } else { Class::Gpu };
             if s != 990 {
                 let frame = Frame { monotonic_ns: (f64::from(s) * 1e9) as u64, seconds: 1.0, ..Frame::default() };
-                t.push(&frame, class, None, frame.loop_shares());
+                t.add(TimelinePoint::new(&frame, class, None, frame.loop_shares()));
             }
         }
         let area = Rect::new(0, 0, 32, 1);

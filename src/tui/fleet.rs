@@ -158,7 +158,10 @@ impl FleetView {
                 FleetRow::Rank(values, tone, class) => {
                     let own = Style::new();
                     let style = if *tone == Tone::Plain { own } else { RowStyle::Toned(*tone).in_theme(theme) };
-                    let verdict = class.filter(|_| *tone == Tone::Plain).map_or(style, |class| theme.series(class));
+                    let verdict = match class {
+                        Some(class) if *tone == Tone::Plain => theme.series(*class),
+                        _ => style,
+                    };
                     cells(buf, area, values, &widths, [style, verdict]);
                 }
             }

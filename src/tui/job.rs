@@ -80,7 +80,7 @@ impl Job {
     /// Holds the words and numbers of the current moment from now on.
     fn hold(&mut self) {
         if self.low_bandwidth {
-            let played = self.cursor().filter(|_| self.replay.is_some());
+            let played = if self.replay.is_some() { self.cursor() } else { None };
             self.held = played.or(self.archive().latest()).cloned();
         }
     }
@@ -100,7 +100,7 @@ impl Job {
 
     /// The moment whose words and numbers are on the screen.
     pub fn shown(&self) -> Option<&Moment> {
-        let held = self.held.as_ref().filter(|_| !self.is_paused());
+        let held = if !self.is_paused() { self.held.as_ref() } else { None };
         held.or(self.cursor()).or(self.archive().latest())
     }
 
@@ -163,7 +163,7 @@ impl Job {
         if let Some(scale_s) = self.scale_s {
             return scale_s;
         }
-        let first_ns = self.history.timeline.first_ns().filter(|_| !self.low_bandwidth);
+        let first_ns = if !self.low_bandwidth { self.history.timeline.first_ns() } else { None };
         let seen_s = first_ns.map_or(LONGEST_AUTO_S, |first| self.edge_ns().saturating_sub(first) as f64 / 1e9);
         // Charts that are rescaled with every sample cost bytes and cannot be read.
         let steps = AUTO_STEPS.map(|step| step * self.interval_s.max(1.0));

@@ -34,6 +34,11 @@ pub fn counted<N: PartialEq + From<u8> + std::fmt::Display>(count: N, one: &str,
     format!("{count} {}", if count == N::from(1) { one } else { many })
 }
 
+/// For how long there has been a profile: `taken 41 s ago`.
+pub fn taken(age_s: f64) -> String {
+    if age_s < 1.0 { "taken just now".to_owned() } else { format!("taken {} ago", format::duration(age_s)) }
+}
+
 /// A number that may be missing.
 pub fn number(value: Option<impl ToString>) -> String {
     value.map_or_else(|| UNMEASURED.to_owned(), |value| value.to_string())

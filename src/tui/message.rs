@@ -7,6 +7,7 @@ use crossterm::event::{Event, KeyEvent, KeyEventKind, MouseEvent};
 use crate::fleet::Fleet;
 use crate::jobs::output::OutputTail;
 use crate::jobs::{JobCandidate, JobEvent, JobKey, Target};
+use crate::profiles::asked::ProfileStage;
 use crate::sample::ProcessId;
 use crate::text::named_enum;
 
@@ -33,6 +34,8 @@ pub enum Message {
     Output(OutputTail),
     /// Prometheus has answered, or why not, in a line.
     Fleet(Result<Arc<Fleet>, String>),
+    /// How far the profile is that a job is asked for.
+    ProfileStage(JobKey, ProfileStage),
     /// A job's profile is taken and comes with its next tick, or why not, in a line.
     Profile(JobKey, Result<(), String>),
     /// One line for the footer, until the next key.

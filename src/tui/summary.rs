@@ -8,6 +8,7 @@ use crate::diagnosis::causes::verdict_name;
 use crate::history::totals::Totals;
 use crate::outputs::cost::{self, Price};
 use crate::outputs::run_report::steps_words;
+use crate::tui::theme::WithLook;
 use crate::zone;
 
 /// Smaller shares are left out.

@@ -90,9 +90,14 @@ impl Look {
     }
 }
 
-impl LoopActivity {
+/// What the engine names and the screen draws.
+pub trait WithLook {
     /// How it is drawn, and its word in legends.
-    pub fn look(self) -> Look {
+    fn look(self) -> Look;
+}
+
+impl WithLook for LoopActivity {
+    fn look(self) -> Look {
         let (slot, glyph, letter) = match self {
             Self::InputWait => (ColorSlot::Orange, '█', 'D'),
             Self::DeviceSync => (ColorSlot::Blue, '▒', 'G'),
@@ -104,9 +109,9 @@ impl LoopActivity {
     }
 }
 
-impl Class {
+impl WithLook for Class {
     /// Its name, and its color on the card, in the pipeline, in charts and in the band of past verdicts.
-    pub fn look(self) -> Look {
+    fn look(self) -> Look {
         let slot = match self {
             Self::DataLoader => ColorSlot::Orange,
             Self::Io => ColorSlot::Sky,

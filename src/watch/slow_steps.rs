@@ -61,8 +61,9 @@ fn steps(frame: &Frame, seconds: f64) -> Option<(f64, f64)> {
             return Some((sum, trainer.step_lengths_s.len() as f64));
         }
         // A step that has not ended counts when it has.
-        let counted = trainer.counted.as_ref().filter(|_| trainer.steps.is_none())?;
-        (counted.per_s > 0.0).then_some((seconds, counted.per_s * seconds))
+        let counted = trainer.counted.as_ref()?;
+        let counts = trainer.steps.is_none() && counted.per_s > 0.0;
+        counts.then_some((seconds, counted.per_s * seconds))
     })
 }
 

@@ -30,7 +30,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("zone", &[]),
     ("logging", &["config"]),
     ("sample", &["profiles"]),
-    ("sources", &["sample"]),
+    ("sources", &["sample", "profiles"]),
     ("imports", &["sample", "sources", "profiles"]),
     ("profiles", &[]),
     ("collector", &["sample", "sources", "heap"]),
@@ -57,10 +57,10 @@ const ARROWS: &[(&str, &[&str])] = &[
             "jobs",
         ],
     ),
-    ("config", &["rates", "outputs", "tui"]),
+    ("config", &["sample", "rates", "outputs", "tui"]),
     ("cli", &["config", "diagnosis", "imports", "outputs"]),
     ("demo", &["cli", "sources"]),
-    ("mcp", &["config"]),
+    ("mcp", &["sample", "profiles"]),
 ];
 const EVERYONE: [&str; 6] = ["text", "errors", "signals", "streams", "trust", "zone"];
 /// What wires the others together, and is not limited.

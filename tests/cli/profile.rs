@@ -138,6 +138,19 @@ fn a_job_that_ends_stops_or_writes_no_trace_is_one_line() {
 }
 
 #[test]
+fn a_job_that_looks_seldom_for_orders_is_given_a_later_moment() {
+    // As torch does after a first profile: the moment that is a second off is over when it looks.
+    let mut job = Job::start("waits-item.json", &["--looks", "8"]);
+    let began = Instant::now();
+    let output = finish(job.profile(&["--for", "100ms", "--json"]));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
+    let verdict: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(verdict["profile"]["steps"], 4);
+    assert!(job.is_alive() && job.left().is_empty(), "{:?}", job.left());
+}
+
+#[test]
 fn a_signal_ends_the_asking_and_not_the_job() {
     let mut job = Job::start("waits-item.json", &["--never-asks"]);
     let mut asking = job.profile(&[]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -171,6 +184,89 @@ fn a_program_that_is_started_may_be_profiled_unless_it_is_refused() {
     };
     assert_eq!(sees(&[]), "1 1\n", "what the user set stays");
     assert_eq!(sees(&["--no-profiler"]), "none none\n");
+}
+
+#[test]
+fn advice_on_a_profile_names_the_command_that_takes_the_next_one() {
+    // Work on the host of which the trace names no code.
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("trace.json");
+    let with_code = format!("{}/tests/fixtures/profiles/host-work.json", env!("CARGO_MANIFEST_DIR"));
+    let mut events: Value = serde_json::from_str(&read(with_code.as_ref())).unwrap();
+    events["with_stack"] = 0.into();
+    events["traceEvents"].as_array_mut().unwrap().retain(|event| event["cat"] != "python_function");
+    fs::write(&trace, events.to_string()).unwrap();
+    let job = Job::start("host-work.json", &["--trace", trace.to_str().unwrap()]);
+    let output = finish(job.profile(&["--for", "100ms", "--json"]));
+    let said = text(&output.stdout);
+    let verdict: Value = serde_json::from_str(&said).unwrap();
+    let title = format!("Name the code: trainmon profile {} --stacks", job.pid());
+    assert_eq!(verdict["advice"][0]["title"], title.as_str(), "{}", verdict["advice"]);
+    assert!(!said.contains("with_stack=True") && !said.contains("torch.profiler.schedule"), "{said}");
+    assert!(!verdict["summary"].as_str().unwrap().contains("trace"), "{said}");
+    assert_eq!(verdict["profile"]["pid"].to_string(), job.pid());
+    // A file that the user brings is a trace.
+    let kept = job.folder.path().join("kept.json");
+    finish(job.profile(&["--for", "100ms", "-o", kept.to_str().unwrap()]));
+    let said = text(&finish(trainmon(&["diagnose", kept.to_str().unwrap(), "--json"])).stdout);
+    assert!(said.contains("with_stack=True") && !said.contains("trainmon profile"), "{said}");
+}
+
+#[test]
+fn a_recording_gets_its_profile_and_all_that_reads_it_has_it() {
+    let job = Job::start("waits-item.json", &[]);
+    let record = |name: &str, options: &[&str]| {
+        let path = job.folder.path().join(name).to_str().unwrap().to_owned();
+        let pid = job.pid();
+        let about = ["record", "--pid", &pid, "--profile", "-i", "500ms", "-o", &path];
+        let output = finish(trainmon(&[&about, options].concat()));
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        (path, text(&output.stderr))
+    };
+    // Nothing is known of what the stand-in does, so it is asked after ten seconds.
+    let (path, said) = record("run.tmz", &["--duration", "16s"]);
+    assert!(said.trim_end().ends_with("; with a profile") && !said.contains("no profile"), "{said}");
+    let page = text(&finish(trainmon(&["diagnose", "--replay", &path, "--full"])).stdout);
+    assert!(page.contains("Profile of ") && page.contains(" before the end: window 40 ms · "), "{page}");
+    assert!(page.contains("aten::item") && page.contains("GPU busy, in the profile"), "{page}");
+    for name in ["report.md", "report.html"] {
+        let report = job.folder.path().join(name);
+        let output = finish(trainmon(&["report", &path, "-o", report.to_str().unwrap()]));
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let report = read(&report);
+        assert!(report.contains("before the end") && report.contains("GPU busy, in the profile"), "{report}");
+        assert!(report.contains("aten::item"), "{report}");
+    }
+    let output = finish(trainmon(&["compare", &path, &path]));
+    let said = text(&output.stdout);
+    let at = |text: &str| said.find(text).unwrap_or_else(|| panic!("{text}:\n{said}"));
+    let (profiles, tables) = (at("The profiles"), at("Where the time of a step goes, in the profiles"));
+    assert!(at("Environment") < profiles && profiles < tables, "{said}");
+    let json: Value = serde_json::from_slice(&finish(trainmon(&["compare", &path, &path, "--json"])).stdout).unwrap();
+    assert_eq!(json["profile"]["per"], "step");
+    // One that ends before has none, and says so.
+    let (path, said) = record("short.tmz", &["--duration", "2s"]);
+    assert!(said.trim_end().ends_with("; no profile: the recording ended before"), "{said}");
+    let json: Value = serde_json::from_slice(&finish(trainmon(&["compare", &path, &path, "--json"])).stdout).unwrap();
+    assert_eq!(json["profile"], Value::Null);
+}
+
+#[test]
+fn a_recording_goes_on_without_a_profile() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.tmz");
+    let job = Job::start("waits-item.json", &["--garbage"]);
+    let pid = job.pid();
+    let about = ["record", "--pid", &pid, "--profile", "--duration", "15s", "-o", path.to_str().unwrap()];
+    let output = finish(trainmon(&about));
+    let said = text(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let lines: Vec<&str> = said.lines().collect();
+    let [note, end] = lines[..] else { panic!("{said}") };
+    assert!(
+        note.starts_with("trainmon: no profile: the profile is empty") && note.ends_with("; the recording goes on")
+    );
+    assert!(end.contains(" samples in ") && end.contains("; no profile: the profile is empty"), "{end}");
 }
 
 fn read(path: &Path) -> String {

@@ -157,6 +157,7 @@ fn verdict(class: Class, noise: &mut Noise) -> Verdict {
             unit: Unit::Share,
             threshold: Some(0.1),
             text: format!("{} is {:.1} % of the time, which is over its threshold", signal.word(), share * 100.0),
+            from: None,
         })
         .to_vec(),
         advice: vec![

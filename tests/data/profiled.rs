@@ -5,11 +5,14 @@ use std::sync::Arc;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use trainmon::diagnosis::profiled;
+use trainmon::diagnosis::verdict::Context;
 use trainmon::history::archive::Limits;
 use trainmon::history::run::WholeRun;
 use trainmon::jobs::{JobEvent, JobKey, Target};
 use trainmon::outputs::recording::Recorder;
-use trainmon::outputs::{anonymise, text};
+use trainmon::outputs::run_report::RunReport;
+use trainmon::outputs::{anonymise, markdown, text};
 use trainmon::pipeline::{Pipeline, Tick};
 use trainmon::profiles::account::{ProfileAccount, ProfileSource};
 use trainmon::profiles::drawn::{DrawnLane, DrawnSlice, DrawnStep, SliceKind};
@@ -176,12 +179,46 @@ fn a_replay_has_the_page_from_the_moment_of_the_profile_on() {
 
 #[test]
 fn the_run_that_is_reported_has_its_profile() {
-    let (header, samples, _) = run(account());
+    let (header, samples, middle) = run(account());
     let mut run = WholeRun::default();
     ticks(&header, &samples).iter().for_each(|tick| run.push(tick));
     let (verdict, _) = run.verdict().unwrap();
     let page = text::page(verdict, text::Style::default());
     assert!(page.contains("Calls that wait for the GPU") && page.contains("aten::item"), "{page}");
+    // When it was taken: the last sample is some seconds later, whatever the verdict knew of its age.
+    let (taken, last) = (samples[middle].unix_ms, samples.last().unwrap().unix_ms);
+    let report =
+        RunReport { run: &run, header: &header, note: None, zone: jiff::tz::TimeZone::UTC, price: None, title: None };
+    let clock = trainmon::zone::clock(taken, &jiff::tz::TimeZone::UTC);
+    let before = trainmon::text::format::duration((last - taken) as f64 / 1000.0);
+    let told = format!("### Profile of {clock}, {before} before the end\n\nwindow 40 ms · 4 steps of ");
+    let page = markdown::run(&report);
+    assert!(page.contains(&told), "{told}:\n{page}");
+}
+
+#[test]
+fn what_is_said_of_a_profile_that_was_taken_names_no_trace_and_the_command_for_the_next_one() {
+    let folder = format!("{}/tests/fixtures/profiles", env!("CARGO_MANIFEST_DIR"));
+    let traces = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let style = text::Style { full: true, width: 120, ..text::Style::default() };
+    let mut with_command = 0;
+    for path in traces.filter(|path| path.extension().is_some_and(|ending| ending == "json")) {
+        let read = trainmon::profiles::read(std::fs::File::open(&path).unwrap()).unwrap();
+        for source in [ProfileSource::Kineto, ProfileSource::Injected] {
+            let taken = ProfileAccount { with_stack: false, ..read.clone().asked_of(4242, source) };
+            let verdict = profiled::verdict(taken, &Context { pid: 4242, ..Context::default() });
+            let page = text::page(&verdict, style);
+            for word in [" trace", "with_stack=", "torch.profiler.schedule", "PID PID", "profile PID"] {
+                assert!(!page.contains(word), "{word}, {}:\n{page}", path.display());
+            }
+            let way = if source == ProfileSource::Injected { " --inject" } else { "" };
+            with_command += usize::from(page.contains(&format!("trainmon profile 4242{way}")));
+        }
+        // The user's own file keeps its words.
+        let page = text::page(&profiled::verdict(read, &Context::default()), style);
+        assert!(!page.contains("trainmon profile"), "{page}");
+    }
+    assert!(with_command > 20, "{with_command}");
 }
 
 #[test]

@@ -148,7 +148,7 @@ fn net(name: &str, rx: f64) -> NetRates {
 }
 
 fn evidence(signal: Signal, value: f64, unit: Unit, threshold: Option<f64>, text: &str) -> Evidence {
-    Evidence { signal, value: Some(value), unit, threshold, text: text.into() }
+    Evidence { signal, value: Some(value), unit, threshold, text: text.into(), from: None }
 }
 
 fn judged() -> Verdict {

@@ -1,20 +1,24 @@
 //! The key that asks the job for a profile: what the screen says meanwhile, what gives it up, and the page that opens.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::app::*;
 use crate::profile::account;
 use crossterm::event::KeyCode;
-use trainmon::diagnosis::Verdict;
-use trainmon::diagnosis::verdict::Steps;
+use trainmon::diagnosis::verdict::{Evidence, EvidenceFrom, Steps};
+use trainmon::diagnosis::{Signal, Verdict};
 use trainmon::profiles::account::{ProfileAccount, ProfileSource};
+use trainmon::profiles::asked::{ProfileStage, ProfileWindow};
 use trainmon::sample::Sample;
+use trainmon::text::format::Unit;
+use trainmon::tui::keys::{Action, key_of};
 use trainmon::tui::pages::Page;
 use trainmon::tui::{App, AppOptions, Effect, Message};
 
 const SMALL: (u16, u16) = (80, 24);
 const SIZES: [(u16, u16); 2] = [SMALL, (120, 40)];
-const ASKING: &str = "asking the job for a profile (Esc gives up)";
+const ASKING: &str = "profile: asking the job · Esc gives up";
 const NOT_STARTED: &str = "process 1234 was not started to be profiled: start it with `trainmon run -- CMD`, or with \
                            KINETO_USE_DAEMON=1 in its environment";
 
@@ -68,6 +72,65 @@ fn the_screen_goes_on_while_the_job_is_asked_and_opens_the_page() {
         press(&mut app, KeyCode::Down);
         assert!(text(&app, size).contains("taken 2m11s ago · "), "{}", text(&app, size));
         assert!(last_row(&app).contains("? help") && !last_row(&app).contains("profile is taken"));
+    }
+}
+
+#[test]
+fn the_footer_says_how_far_the_profile_is() {
+    let (job, other) = (JobKey::default(), JobKey(1));
+    for size in SIZES {
+        let mut app = running(PLAIN, size, crate::app::Job::default());
+        let stage = ProfileStage::Asking(Duration::from_secs(12));
+        assert_eq!(app.update(Message::ProfileStage(job, stage)), [], "nothing was asked for");
+        ask(&mut app);
+        for (stage, told) in [
+            (stage, "profile: asking the job (up to 12 s) · Esc gives up"),
+            (ProfileStage::Recording(ProfileWindow::default()), "profile: recording 0.5 s · Esc gives up"),
+            (ProfileStage::Writing(8), "profile: the job writes its trace (8 s) · Esc gives up"),
+            (ProfileStage::Reading, "profile: reading the trace · Esc gives up"),
+        ] {
+            assert_eq!(app.update(Message::ProfileStage(job, stage)), [Effect::Redraw]);
+            assert!(last_row(&app).contains(told), "{}", text(&app, size));
+            assert_eq!(app.update(Message::ProfileStage(other, ProfileStage::Writing(1))), []);
+        }
+        // What comes late changes nothing.
+        press(&mut app, KeyCode::Esc);
+        app.update(Message::ProfileStage(job, ProfileStage::Reading));
+        assert!(last_row(&app).contains("giving up the profile"), "{}", text(&app, size));
+    }
+}
+
+#[test]
+fn the_page_of_evidence_says_when_the_profile_was_taken_and_what_was_counted_in_it() {
+    for size in [(120, 40), (200, 60)] {
+        let mut app = running(PLAIN, size, crate::app::Job::default());
+        let number = |value, from| Evidence {
+            signal: Signal::GpuBusy,
+            value: Some(value),
+            unit: Unit::Share,
+            threshold: None,
+            text: Signal::GpuBusy.label().into(),
+            from: Some(from),
+        };
+        let verdict = Verdict {
+            evidence: vec![number(0.41, EvidenceFrom::Profile), number(0.61, EvidenceFrom::Outside)],
+            profile: Some(account().into()),
+            profile_age_s: Some(41.0),
+            profile_unix_ms: Some(1_764_252_192_000),
+            ..data_loader()
+        };
+        tell(&mut app, frame(91, crate::app::Job::default()), verdict);
+        type_text(&mut app, key_of(Action::Go(Page::Findings)));
+        let screen = text(&app, size);
+        for told in [
+            "Profile of 14:03:12, taken 41 s ago.",
+            "41%",
+            "GPU busy, in the profile",
+            "61%",
+            "GPU busy, from outside",
+        ] {
+            assert!(screen.contains(told), "{told}\n{screen}");
+        }
     }
 }
 

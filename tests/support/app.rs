@@ -274,7 +274,7 @@ pub fn data_loader() -> Verdict {
 }
 
 fn evidence(signal: Signal, value: f64, unit: Unit, threshold: f64, text: &str) -> Evidence {
-    Evidence { signal, value: Some(value), unit, threshold: Some(threshold), text: text.into() }
+    Evidence { signal, value: Some(value), unit, threshold: Some(threshold), text: text.into(), from: None }
 }
 
 /// A verdict that saw too little.

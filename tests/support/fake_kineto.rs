@@ -8,6 +8,8 @@
 //! --trace FILE      the trace to write; `{rank}` in its name stands for RANK
 //! --asks NUMBER     how often it asks, times a second (10; libkineto asks once a second at most)
 //! --never-asks      it has no torch: it asks for nothing
+//! --looks SECONDS   how seldom it looks for a configuration that came (0): one whose time is over by then is dropped
+//! --writes SECONDS  how long it takes to write the trace (0)
 //! --garbage         it writes something that is no trace
 //! --no-trace        it takes the configuration and writes nothing, as on a full disk
 //! --ends            it ends as soon as it has a configuration
@@ -39,6 +41,8 @@ struct Wishes {
     asks: bool,
     garbage: bool,
     writes: bool,
+    writes_for: Duration,
+    looks: Duration,
     ends: bool,
 }
 
@@ -46,14 +50,26 @@ impl Wishes {
     fn of_arguments() -> Self {
         let asks = std::env::var_os("KINETO_USE_DAEMON").is_some();
         let every = Duration::from_millis(100);
-        let mut wishes = Self { trace: None, every, asks, garbage: false, writes: true, ends: false };
+        let mut wishes = Self {
+            trace: None,
+            every,
+            asks,
+            garbage: false,
+            writes: true,
+            writes_for: Duration::ZERO,
+            looks: Duration::ZERO,
+            ends: false,
+        };
+        let seconds = |value: Option<String>| value.unwrap().parse::<f64>().unwrap();
         let mut arguments = std::env::args().skip(1);
         while let Some(argument) = arguments.next() {
             match argument.as_str() {
                 "--trace" => wishes.trace = arguments.next(),
                 "--asks" => {
-                    wishes.every = Duration::from_secs_f64(1.0 / arguments.next().unwrap().parse::<f64>().unwrap());
+                    wishes.every = Duration::from_secs_f64(1.0 / seconds(arguments.next()));
                 }
+                "--looks" => wishes.looks = Duration::from_secs_f64(seconds(arguments.next())),
+                "--writes" => wishes.writes_for = Duration::from_secs_f64(seconds(arguments.next())),
                 "--never-asks" => wishes.asks = false,
                 "--garbage" => wishes.garbage = true,
                 "--no-trace" => wishes.writes = false,
@@ -96,13 +112,19 @@ fn main() -> ExitCode {
             if wishes.ends {
                 return ExitCode::SUCCESS;
             }
-            due = Some(due_of(&configuration));
+            let (start, length, path) = window_of(&configuration);
+            if start >= wishes.looks {
+                if wishes.writes {
+                    std::fs::write(partial(&path), "").unwrap();
+                }
+                due = Some((Instant::now() + start + length, path));
+            }
         }
         if due.as_ref().is_some_and(|(at, _)| Instant::now() >= *at)
             && let Some((_, path)) = due.take()
             && wishes.writes
         {
-            write(&path, &wishes.content());
+            write(&path, &wishes.content(), wishes.writes_for);
         }
         sleep(wishes.every);
     }
@@ -183,8 +205,8 @@ fn request(free: bool) -> Vec<u8> {
         .collect()
 }
 
-/// When the window of a configuration is over, and the file that it names with the PID.
-fn due_of(configuration: &str) -> (Instant, PathBuf) {
+/// The time until the window of a configuration, its length, and the file that it names with the PID.
+fn window_of(configuration: &str) -> (Duration, Duration, PathBuf) {
     let value = |name: &str| {
         configuration.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('=')).map(str::to_owned)
     };
@@ -194,12 +216,18 @@ fn due_of(configuration: &str) -> (Instant, PathBuf) {
     let length = millis("ACTIVITIES_DURATION_MSECS").unwrap_or(Duration::from_millis(300));
     let path = value("ACTIVITIES_LOG_FILE").unwrap();
     let stem = path.strip_suffix(".json").unwrap();
-    (Instant::now() + start + length, format!("{stem}_{}.json", std::process::id()).into())
+    (start, length, format!("{stem}_{}.json", std::process::id()).into())
 }
 
-fn write(path: &Path, content: &[u8]) {
-    let partial = path.with_extension("json.tmp");
+/// The file until the trace is whole: it is there as soon as the window begins.
+fn partial(path: &Path) -> PathBuf {
+    path.with_extension("json.tmp")
+}
+
+fn write(path: &Path, content: &[u8], takes: Duration) {
+    let partial = partial(path);
     std::fs::write(&partial, content).unwrap();
+    sleep(takes);
     std::fs::rename(&partial, path).unwrap();
     println!("wrote {}", path.display());
 }

@@ -7,10 +7,10 @@ use tempfile::TempDir;
 use trainmon::tui::keys::Action;
 use trainmon::tui::pages::Page;
 
-use crate::process::{Target, fake_kineto, until};
+use crate::process::{PROGRAM, Target, fake_kineto, until};
 use crate::pty::{Conditions, ESC, Screen, key};
 
-const ASKING: &str = "asking the job for a profile (Esc gives up)";
+const ASKING: &str = "profile: asking the job";
 /// A trace in which the GPU waits for `aten::item`.
 const TRACE: &str = "waits-item.json";
 
@@ -102,4 +102,39 @@ fn a_profile_is_given_up_by_key_and_by_leaving_and_nothing_is_left() {
     screen.quit().assert_clean();
     assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
     assert!(!asks() && target.lives());
+}
+
+#[test]
+fn a_job_that_has_missed_its_moment_is_asked_for_longer() {
+    let (_folder, _target, mut screen) = watched(&["--looks", "8"], (80, 24));
+    screen.send(&key(Action::TakeProfile));
+    screen.wait_text("profile: asking the job (up to 12 s) · Esc gives up");
+    screen.wait_text("profile: asking the job (up to 23 s) · Esc gives up");
+    screen.send(ESC);
+    screen.wait_text("given up: the job goes on");
+    screen.quit().assert_clean();
+}
+
+#[test]
+fn the_command_says_in_one_line_how_far_the_profile_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut job = fake_kineto(TRACE);
+    job.env("KINETO_IPC_SOCKET_DIR", folder.path()).env("KINETO_ONDEMAND_TRACE_DIR", folder.path());
+    let target = Target::spawn(job.args(["--asks", "1", "--writes", "3"]));
+    let tall = Conditions { size: (100, 60), ..Conditions::default() };
+    let screen = Screen::start(PROGRAM, &["profile", "--for", "600ms", "--pid", &target.pid()], &tall);
+    let line = |stage: &str| format!("profile of PID {} · {stage} · Ctrl-C gives up", target.id());
+    screen.wait_text(&line("asking the job (up to 12 s)"));
+    screen.wait_text(&line("recording 0.6 s"));
+    screen.wait_text(&line("the job writes its trace (1 s)"));
+    screen.wait_text(&line("the job writes its trace (2 s)"));
+    let left = screen.left();
+    assert_eq!(left.code, 0, "{}", left.contents);
+    assert!(left.contents.starts_with("CPU · too many GPU syncs"), "{}", left.contents);
+    assert!(!left.contents.contains("Ctrl-C gives up"), "{}", left.contents);
+    // When so many steps are over is seen by the file.
+    let screen = Screen::start(PROGRAM, &["profile", "--steps", "3", "--pid", &target.pid()], &tall);
+    screen.wait_text(&line("asking the job (up to 12 s)"));
+    screen.wait_text(&line("the job writes its trace (2 s)"));
+    assert_eq!(screen.left().code, 0);
 }

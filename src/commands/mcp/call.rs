@@ -18,13 +18,13 @@ use crate::jobs::JobCandidate;
 use crate::jobs::candidates::scan::Scan;
 use crate::jobs::session::{EndSignals, Session, SessionOptions};
 use crate::mcp::protocol::{Era, Feature};
-use crate::mcp::tools::WindowToRecord;
 use crate::mcp::untrusted::{ForeignTexts, NOTE, REASON_MAX, quote};
 use crate::outputs::comparison::{AnyComparison, Comparison};
 use crate::outputs::run_report::RunReport;
 use crate::outputs::{explanation, markdown, text};
+use crate::profiles::asked::ProfileWindow;
 use crate::sample::{GpuSample, Sample, SourceState, SourceStatus};
-use crate::sources::kineto::{ProfileWindow, ProfileWish};
+use crate::sources::kineto::ProfileWish;
 use crate::text::format::{bytes, duration};
 use crate::tui::labels::counted;
 use crate::zone;
@@ -203,6 +203,7 @@ pub(super) async fn watch(
             }
         }
     }
+    session.check_measured()?;
     let verdict = verdict.ok_or_else(|| Failure::failed("no verdict: stopped before the first sample"))?;
     let ended = format!("Process {pid} ended after {:.0} s; the verdict covers that time.", verdict.observed_s);
     verdict_answer(&verdict, foreign, session.has_ended().then_some(ended))
@@ -224,14 +225,10 @@ pub(super) fn replay(settings: &Settings, path: &Path, is_wanted: &dyn Fn() -> b
 pub(super) fn profile(
     settings: &Settings,
     pid: u32,
-    recorded: WindowToRecord,
+    window: ProfileWindow,
     is_wanted: &dyn Fn() -> bool,
 ) -> anyhow::Result<ToolAnswer> {
-    let window = match recorded {
-        WindowToRecord::For(length) => ProfileWindow::For(length),
-        WindowToRecord::Steps(steps) => ProfileWindow::Steps(steps),
-    };
-    let verdict = profile::alone(settings, pid, ProfileWish { window, stacks: false }, is_wanted)?;
+    let verdict = profile::alone(settings, pid, ProfileWish { window, stacks: false }, &is_wanted)?;
     let (verdict, left_out) = with_first_rows(verdict);
     verdict_answer(&verdict, ForeignTexts::default(), left_out)
 }
@@ -383,7 +380,7 @@ pub(super) fn compare(
     let (before, after) = (before?, after?);
     let [before_path, after_path] = paths;
     let sides = (compare::compared(before_path, &before), compare::compared(after_path, &after));
-    compared(foreign, &Comparison::new(sides.0, sides.1, None))
+    compared(foreign, &Comparison::new(sides.0, sides.1, None, ROWS_FOR_AGENT))
 }
 
 fn compared(mut foreign: ForeignTexts, comparison: &impl AnyComparison) -> anyhow::Result<ToolAnswer> {

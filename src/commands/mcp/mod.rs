@@ -17,7 +17,7 @@ use tokio::task::{AbortHandle, JoinSet, LocalSet};
 use call::{ServedMachine, ToolAnswer, failed, on_thread};
 use pipes::{Line, Messages};
 
-use crate::config::Settings;
+use crate::config::{DIAGNOSE_DURATION, Settings};
 use crate::errors::{self, ExitCode, Failure};
 use crate::jobs::session::{EndSignals, block_on};
 use crate::mcp::jsonrpc::{self, INVALID_REQUEST, Incoming, LINE_MAX, RpcError, response};
@@ -209,6 +209,7 @@ async fn made(
 ) -> anyhow::Result<ToolAnswer> {
     match call {
         ToolCall::Diagnose(Watched::Process(pid, duration)) => {
+            let duration = duration.unwrap_or(DIAGNOSE_DURATION);
             let answer = call::watch(&machine.settings, (pid, duration), |passed, said| {
                 progress.tell(passed, duration.as_secs_f64(), &said)
             });

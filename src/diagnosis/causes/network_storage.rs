@@ -44,7 +44,8 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
             {
                 found(1.0)
             }
-            _ => found(INFERRED.value).filter(|_| io.fuse),
+            _ if io.fuse => found(INFERRED.value),
+            _ => None,
         }
     },
     signals: &[WORKER_WAIT, MOUNTS, "/proc/PID/mountstats of NFS mounts", MAIN_WAIT],
@@ -116,7 +117,7 @@ const OF_THE_LOOP_HERE: CauseSpec = CauseSpec {
 /// The loop loads its batches itself, and waits longer for answers over a connection than for a disk.
 fn loads_from_elsewhere(window: &Features) -> bool {
     let itself = window.workers.is_none() && source::makers(window).is_none();
-    let main = window.main.as_ref().filter(|_| itself);
+    let main = if itself { window.main.as_ref() } else { None };
     main.is_some_and(|main| source::from_elsewhere(window) > main.disk().max(HARDLY.value))
 }
 

@@ -24,7 +24,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         let workers = case.slow_workers()?;
         // A thread that sends all the time sends in bursts.
         let sends = hand_over::is_seen(case, workers);
-        if let Some(period) = by_period(case).filter(|_| !sends) {
+        if !sends && let Some(period) = by_period(case) {
             return Some(case.found(Cause::SlowSamples, 1.0).meaning(words(period.every, workers)));
         }
         if workers.idle < WORKERS_IDLE || workers.count < 2 {

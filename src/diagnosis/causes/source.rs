@@ -6,7 +6,8 @@ use crate::diagnosis::thresholds::*;
 
 /// The threads of the loop's process that make its batches: it has no workers, and most of its loss is waits for these threads.
 pub(super) fn makers(window: &Features) -> Option<OwnThreads> {
-    let threads = window.followed_chain().filter(|_| window.workers.is_none())?.own_threads();
+    let chain = if window.workers.is_none() { window.followed_chain()? } else { return None };
+    let threads = chain.own_threads();
     let lost = window.lost_wait();
     (lost >= LOST_WAIT && threads.total() >= LARGER_HALF.value * lost).then_some(threads)
 }

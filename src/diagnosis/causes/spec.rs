@@ -311,7 +311,7 @@ pub(super) fn without_what_is_lost(spec: &CauseSpec, window: &Features) -> Optio
         // Where system calls cannot be read, some waits for batches are not recognized: then all of the GPU's idle time may be.
         (None, Class::DataLoader | Class::Io) => {
             let exact = window.main.as_ref().is_none_or(|main| main.exact);
-            let idle = window.gpu.as_ref().filter(|_| !exact).map_or(0.0, |_| window.device_idle());
+            let idle = if window.gpu.is_some() && !exact { window.device_idle() } else { 0.0 };
             Some(window.without(lost.max(idle)))
         }
         // The host's waits for batches, otherwise the GPU's idle time.

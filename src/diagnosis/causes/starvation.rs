@@ -86,12 +86,12 @@ impl CpuDemand {
         let Some(chain) = &window.chain else { return Self { elsewhere: main.disk(), ..wanted } };
         let itself = |way: &ChainPath| way.hops.is_empty() && way.is_loops_own();
         for way in chain.ways.iter().filter(|way| !itself(way) && way.part != PathPart::Device) {
-            match way.hops.last().filter(|_| way.end == WaitEnd::Cpu) {
-                Some(last) => {
+            match way.hops.last() {
+                Some(last) if way.end == WaitEnd::Cpu => {
                     wanted.runnable += way.lost;
                     wanted.queued += way.lost * main.run_delay_of(last.pid, last.tid);
                 }
-                None => wanted.elsewhere += way.lost,
+                _ => wanted.elsewhere += way.lost,
             }
         }
         wanted
@@ -126,7 +126,7 @@ pub(super) fn queueing(case: &RuleInput<'_>) -> Option<Queueing> {
     // The loop may lose more to its own queueing than to its workers: they all want a CPU at the same moment and rest afterwards.
     let by_loop = CpuDemand::by_loop(case.window, case.main);
     let itself = by_loop.reaches(QUEUES_LONG) && by_loop.queued >= case.lost;
-    let workers = case.slow_workers().filter(|_| !itself);
+    let workers = if !itself { case.slow_workers() } else { None };
     let wanted = workers.map_or(by_loop, CpuDemand::by_workers);
     if workers.is_some_and(|workers| wanted.runnable < workers.io_wait) {
         return None;
@@ -161,7 +161,8 @@ pub(super) fn queueing(case: &RuleInput<'_>) -> Option<Queueing> {
     };
     // Many threads that take turns and leave CPUs free are not too many.
     let too_many = full || wanted.is_mostly_queueing();
-    let crowded = Some(by).filter(|_| too_many && cpu.active_threads.unwrap_or(0.0) >= OVERSUBSCRIBED.value * cores);
+    let crowded =
+        if too_many && cpu.active_threads.unwrap_or(0.0) >= OVERSUBSCRIBED.value * cores { Some(by) } else { None };
     // Without workers, the loop loses no more than its own queueing.
     let sure = if queues && workers.is_none() {
         super::rule_input::LOST.at(wanted.queued).min(case.sure)

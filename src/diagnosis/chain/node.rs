@@ -172,7 +172,9 @@ pub fn waits_for(nodes: &[ChainNode]) -> Option<&ChainNode> {
     let ends = || nodes.iter().skip(1).filter(|node| node.is_end() && !node.is_loop() && !is_others(node));
     let lost = root.lost + own(nodes).map(|own| own.lost).sum::<f64>();
     let device = ends().find(|node| node.kind == NodeKind::Device);
-    if let Some(device) = device.filter(|_| lost < LOST_WAIT) {
+    if lost < LOST_WAIT
+        && let Some(device) = device
+    {
         return Some(device);
     }
     // An end that several branches reach counts with all of them.

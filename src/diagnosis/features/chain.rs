@@ -375,7 +375,10 @@ pub(in crate::diagnosis) fn program_of(comm: &str, command: &str) -> String {
         found
     });
     let is_python = comm.starts_with("python") || comm.starts_with("pypy");
-    let name = script.filter(|_| is_python).map_or_else(|| comm.to_owned(), base);
+    let name = match script {
+        Some(script) if is_python => base(script),
+        _ => comm.to_owned(),
+    };
     let name = if name.is_empty() { "process".to_owned() } else { name };
     crate::text::sanitise(&name).into_owned()
 }

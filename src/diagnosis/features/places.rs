@@ -19,7 +19,7 @@ pub(super) fn gone(frame: &Frame) -> Vec<u32> {
     let target = frame.processes.first().map(|process| process.id);
     let attached = frame.trainers.iter().any(|trainer| Some(trainer.id) == target);
     let places: Option<Vec<RankPlace>> = frame.trainers.iter().map(|trainer| trainer.place).collect();
-    let Some(places) = places.filter(|_| !attached) else { return Vec::new() };
+    let (Some(places), false) = (places, attached) else { return Vec::new() };
     let Some(first) = places.first() else { return Vec::new() };
     let there: BTreeSet<u32> = places.iter().map(|place| place.rank).collect();
     let one_run = places.iter().all(|place| (place.world, place.local_world) == (first.world, first.local_world));

@@ -168,7 +168,7 @@ fn each_worker(
         let means = by_worker.get(&worker.id).copied().unwrap_or_default();
         let [busy, io_wait, runnable, idle, ..] = means.shares.map(WeightedMean::get);
         let own = span.stacks.workers.get(&worker.id);
-        let complete = io_wait.zip(idle).filter(|_| busy.is_some() && runnable.is_some());
+        let complete = if busy.is_some() && runnable.is_some() { io_wait.zip(idle) } else { None };
         let by_stacks = complete.and_then(|(io_wait, idle)| worker_stages(io_wait, idle, own, &pooled));
         let (stages, hottest) = by_stacks.unzip();
         // All four or none.

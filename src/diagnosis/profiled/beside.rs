@@ -5,6 +5,7 @@
 
 use super::super::causes::Finding;
 use super::super::class::Class;
+use super::super::signals::{Evidence, EvidenceFrom};
 use super::super::verdict::Verdict;
 use crate::text::format::{SURE, sureness};
 
@@ -20,7 +21,7 @@ pub fn beside(profiled: Verdict, live: &Verdict) -> Verdict {
         return Verdict { confidence, ..with_both(profiled, live) };
     }
     if explains || surer {
-        let told = finding("The profile", &profiled);
+        let (told, of_profile) = (finding("The profile", &profiled), profiled.evidence.len());
         let confidence = if explains { confidence } else { live.confidence };
         let mut verdict = Verdict {
             class: live.class,
@@ -32,6 +33,8 @@ pub fn beside(profiled: Verdict, live: &Verdict) -> Verdict {
             culprits: live.culprits.clone(),
             ..with_both(profiled, live)
         };
+        // What leads comes first.
+        verdict.evidence.rotate_left(of_profile);
         verdict.other_findings.insert(0, told);
         return verdict;
     }
@@ -49,18 +52,26 @@ fn finding(who: &str, verdict: &Verdict) -> Finding {
     Finding { class: verdict.class, cause: verdict.cause, confidence: verdict.confidence, text }
 }
 
-/// What either could read.
+/// The numbers with where they come from.
+fn evidence(verdict: &Verdict, from: EvidenceFrom) -> impl Iterator<Item = Evidence> {
+    verdict.evidence.iter().map(move |evidence| Evidence { from: Some(from), ..evidence.clone() })
+}
+
+/// What either could read, and the numbers of both.
 fn with_both(profiled: Verdict, live: &Verdict) -> Verdict {
     let mut seen = live.seen.clone();
     seen.extend(profiled.seen.clone());
+    let (counted, measured) = (evidence(&profiled, EvidenceFrom::Profile), evidence(live, EvidenceFrom::Outside));
+    let evidence = counted.chain(measured).collect();
     let not_seen = if profiled.not_seen.is_empty() { Vec::new() } else { live.not_seen.clone() };
-    Verdict { seen, not_seen, observed_s: live.observed_s.max(profiled.observed_s), ..profiled }
+    Verdict { seen, not_seen, evidence, observed_s: live.observed_s.max(profiled.observed_s), ..profiled }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::diagnosis::causes::Cause;
+    use crate::diagnosis::signals::Signal;
 
     fn verdict(class: Class, cause: Option<Cause>, confidence: f64, summary: &str) -> Verdict {
         Verdict { class, cause, confidence, summary: summary.into(), ..Verdict::default() }
@@ -84,6 +95,27 @@ mod tests {
         assert_eq!((both.cause, both.confidence), (Some(Cause::TooFewWorkers), 0.95));
         assert_eq!(both.summary, "Both workers are busy.");
         assert!(both.other_findings[0].text.starts_with("The profile: DATA LOADER"), "{:?}", both.other_findings);
+    }
+
+    #[test]
+    fn each_number_says_which_of_the_two_it_comes_from_and_what_leads_comes_first() {
+        let number = |value| Evidence {
+            signal: Signal::GpuBusy,
+            value: Some(value),
+            unit: Signal::GpuBusy.unit(),
+            threshold: None,
+            text: "GPU busy".into(),
+            from: None,
+        };
+        let with = |verdict: Verdict, value| Verdict { evidence: vec![number(value)], ..verdict };
+        let words = |verdict: &Verdict| -> Vec<String> {
+            verdict.evidence.iter().map(|one| format!("{} {}", one.value.unwrap(), one.words())).collect()
+        };
+        let live = with(verdict(Class::Io, Some(Cause::NetworkStorage), 0.9, "Reads wait for NFS."), 0.5);
+        let exact = with(verdict(Class::Cpu, Some(Cause::HostDeviceSync), 0.95, "item waits."), 0.4);
+        assert_eq!(words(&beside(exact, &live)), ["0.4 GPU busy, in the profile", "0.5 GPU busy, from outside"]);
+        let guess = with(verdict(Class::Cpu, Some(Cause::MainThread), 0.6, "Gaps."), 0.4);
+        assert_eq!(words(&beside(guess, &live)), ["0.5 GPU busy, from outside", "0.4 GPU busy, in the profile"]);
     }
 
     #[test]

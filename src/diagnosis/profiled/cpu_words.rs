@@ -32,12 +32,13 @@ pub(super) fn words_for(loss: &Loss, account: &ProfileAccount) -> Words {
     });
     let of_loop = account.of_loop.unwrap_or_default();
     let (lost, gain) = (percent(loss.share), loss.gain());
+    let trace = account.noun();
     let (summary, advice) = match loss.kind {
         LossKind::Data if of_loop.makes_batches => {
             (format!("The loop makes its batches itself, {lost} of the time."), vec![said::WORKERS.gaining(gain)])
         }
         LossKind::Data => (
-            format!("The loop waits for data {lost} of the time: the workers are late. A trace does not show why."),
+            format!("The loop waits for data {lost} of the time: the workers are late. A {trace} does not show why."),
             vec![said::SEE_WORKERS.gaining(gain)],
         ),
         LossKind::Communication => (
@@ -54,12 +55,12 @@ pub(super) fn words_for(loss: &Loss, account: &ProfileAccount) -> Words {
             (format!("The loop saves a state {lost} of the time."), vec![said::SAVE_ASIDE.gaining(gain)])
         }
         LossKind::Unrecorded if account.cut_off => {
-            ("What a GPU did is written last: the trace does not show it.".to_owned(), vec![said::WHOLE_FILE.plain()])
+            (format!("What a GPU did is written last: the {trace} does not show it."), vec![said::WHOLE_FILE.plain()])
         }
         LossKind::Unrecorded => {
             let unread = unread(account);
             let advice = if unread.is_empty() { vec![said::RECORD_GPU.plain()] } else { Vec::new() };
-            (format!("The job uses a GPU, and the trace has nothing that ran on it{unread}."), advice)
+            (format!("The job uses a GPU, and the {trace} has nothing that ran on it{unread}."), advice)
         }
         LossKind::CpuOperators => operators(loss, account),
         _ => host_work(loss, account, &most),
@@ -87,12 +88,13 @@ fn operators(loss: &Loss, account: &ProfileAccount) -> (String, Vec<Advice>) {
 
 fn host_work(loss: &Loss, account: &ProfileAccount, most: &str) -> (String, Vec<Advice>) {
     let of_loop = account.of_loop.unwrap_or_default();
+    let trace = account.noun();
     let part = if of_loop.python >= of_loop.nothing.max(of_loop.annotation) {
-        "in Python"
+        "in Python".to_owned()
     } else if of_loop.annotation > of_loop.nothing {
-        "in annotations of which the trace shows no more: Python, a sleep or reading"
+        format!("in annotations of which the {trace} shows no more: Python, a sleep or reading")
     } else {
-        "in what the trace does not show: Python, or a sleep"
+        format!("in what the {trace} does not show: Python, or a sleep")
     };
     let advice = if account.with_stack { said::LESS_WORK.gaining(loss.gain()) } else { said::STACKS.plain() };
     (format!("The loop spends {} of the time {part}{most}.", percent(loss.share)), vec![advice])
@@ -108,6 +110,7 @@ fn unread(account: &ProfileAccount) -> String {
 pub(super) fn nothing(account: &ProfileAccount) -> Words {
     let events = account.operators.iter().map(|row| row.count).sum::<u64>();
     let ms = account.window_ms;
-    let summary = format!("The trace has no GPU and hardly anything of a loop: {events} operators in {ms:.0} ms.");
+    let trace = account.noun();
+    let summary = format!("The {trace} has no GPU and hardly anything of a loop: {events} operators in {ms:.0} ms.");
     Words::new(summary, vec![said::SOME_STEPS.plain()])
 }

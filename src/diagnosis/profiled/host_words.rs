@@ -26,7 +26,7 @@ impl GpuLoss<'_> {
     }
 
     pub(super) fn host_work(&self) -> Words {
-        let lost = &self.lost;
+        let (lost, trace) = (&self.lost, self.account.noun());
         let Some(row) = losses::longest_work(self.account).filter(|row| !losses::is_unrecorded(row)) else {
             let advice = if self.account.with_stack { said::WHOLE_STEPS } else { said::STACKS_OF_GAPS };
             let why = if losses::mostly_pending(self.gpu) {
@@ -35,7 +35,7 @@ impl GpuLoss<'_> {
                 ": Python of the loop, or a sleep"
             };
             let summary =
-                format!("The GPU sits idle {lost} of the time in gaps of which the trace shows nothing{why}.");
+                format!("The GPU sits idle {lost} of the time in gaps of which the {trace} shows nothing{why}.");
             return Words::new(summary, vec![advice.plain()]);
         };
         let place = place(row.at.as_ref());
@@ -56,9 +56,9 @@ impl GpuLoss<'_> {
             advice.extend((!row.annotated).then(|| said::OUT_OF_LOOP.gaining(self.gain())));
             let most = most_of(self.loss.share, self.share(row.long_ms), &named(row));
             let work = if row.annotated {
-                "in gaps of which the trace shows no more than annotations"
+                format!("in gaps of which the {trace} shows no more than annotations")
             } else {
-                "while the host does its own work"
+                "while the host does its own work".to_owned()
             };
             format!("The GPU sits idle {lost} of the time {work}{most}{place}.")
         };
@@ -83,10 +83,10 @@ impl GpuLoss<'_> {
     }
 
     pub(super) fn start_up(&self) -> Words {
-        let lost = &self.lost;
+        let (lost, trace) = (&self.lost, self.account.noun());
         if self.account.captures > 0 {
             let summary =
-                format!("The trace records the making of CUDA graphs: nothing runs meanwhile, {lost} of the time.");
+                format!("The {trace} records the making of CUDA graphs: nothing runs meanwhile, {lost} of the time.");
             return Words::new(summary, vec![said::RUN_GRAPHS.plain()]);
         }
         let row = losses::largest(self.account, LossKind::StartUp);
@@ -94,15 +94,15 @@ impl GpuLoss<'_> {
         let took = row.map(|row| step_time(row.longest_ms)).unwrap_or_default();
         let computes = percent(self.gpu.compute);
         let summary = format!(
-            "The trace is mostly start-up, {lost} of it: one {call} took {took}, and the GPU computes {computes} of the time."
+            "The {trace} is mostly start-up, {lost} of it: one {call} took {took}, and the GPU computes {computes} of the time."
         );
         Words::new(summary, vec![said::LATER_STEPS.plain()])
     }
 
     pub(super) fn unrecorded(&self) -> Words {
-        let lost = &self.lost;
+        let (lost, trace) = (&self.lost, self.account.noun());
         let summary = format!(
-            "The GPU sits idle {lost} of the time. The trace has nothing of the host, so it does not show why."
+            "The GPU sits idle {lost} of the time. The {trace} has nothing of the host, so it does not show why."
         );
         Words::new(summary, vec![said::RECORD_HOST.plain()])
     }

@@ -89,7 +89,7 @@ pub fn verdict(account: impl Into<Arc<ProfileAccount>>, context: &Context) -> Ve
         gpu_idle: account.devices.first().map(gpu_idle),
         steps: steps(&account),
         evidence: evidence(&account),
-        advice: lead.words.advice,
+        advice: lead.words.advice.into_iter().map(|advice| said::advice_on(&account, advice)).collect(),
         culprits: lead.words.culprits,
         other_findings: others(&account, &losses, lead.of),
         seen: seen(&account),
@@ -103,7 +103,8 @@ pub fn verdict(account: impl Into<Arc<ProfileAccount>>, context: &Context) -> Ve
             step_s.zip(advice.speedup_at_most).map(|(step, speedup)| round(1000.0 * step / speedup, 1));
     }
     if account.cut_off {
-        verdict.summary.insert_str(0, "The file ends early, so this is of the part before. ");
+        let file = if account.is_of_file() { "file" } else { "profile" };
+        verdict.summary.insert_str(0, &format!("The {file} ends early, so this is of the part before. "));
     }
     if let [first, _, ..] = account.devices.as_slice()
         && let Some(rest) = verdict.summary.strip_prefix("The GPU ")
@@ -321,7 +322,7 @@ fn evidence(account: &ProfileAccount) -> Vec<Evidence> {
     ];
     let evidence = |(signal, value, threshold): (Signal, Option<f64>, Option<f64>)| {
         let value = Some(round(value?, 4));
-        Some(Evidence { signal, value, unit: signal.unit(), threshold, text: signal.label().to_owned() })
+        Some(Evidence { signal, value, unit: signal.unit(), threshold, text: signal.label().to_owned(), from: None })
     };
     rows.into_iter().filter_map(evidence).collect()
 }
@@ -338,28 +339,29 @@ fn seen(account: &ProfileAccount) -> BTreeMap<Subject, String> {
 /// What a profile of one process does not show, or was not asked to.
 fn not_seen(account: &ProfileAccount, class: Class) -> Vec<Unavailable> {
     let mut all = Vec::new();
-    let mut add = |what: Subject, why: &str, fix: Option<&str>| {
-        all.push(Unavailable { what: what.into(), why: why.to_owned(), fix: fix.map(str::to_owned) });
+    let mut add = |what: Subject, why: String, fix: &str| {
+        all.push(Unavailable { what: what.into(), why, fix: Some(said::with_pid(fix, account)) });
     };
+    let (trace, is_file) = (account.noun(), account.is_of_file());
     if account.cut_off {
-        let why = "the file ends early; a GPU's events come last in it";
-        add(Subject::Accelerator, why, Some("copy the whole file, or record again"));
+        let (file, fix) =
+            if is_file { ("file", "copy the whole file, or record again") } else { (trace, said::AGAIN) };
+        add(Subject::Accelerator, format!("the {file} ends early; a GPU's events come last in it"), fix);
     }
     if class == Class::DataLoader && account.of_loop.is_some_and(|of_loop| !of_loop.makes_batches) {
-        let why = "a trace of the training process does not show what its workers do, so not why they are late";
-        add(Subject::Processes, why, Some("trainmon diagnose --pid PID (while the job runs)"));
+        let why =
+            format!("a {trace} of the training process does not show what its workers do, so not why they are late");
+        add(Subject::Processes, why, "trainmon diagnose --pid PID (while the job runs)");
     }
     if !account.with_stack {
-        let why = "the trace has no Python functions, so lines of code are not named";
-        add(Subject::Stacks, why, Some("torch.profiler.profile(with_stack=True)"));
+        let why = format!("the {trace} has no Python functions, so lines of code are not named");
+        let fix = if is_file { "torch.profiler.profile(with_stack=True)" } else { said::WITH_STACKS };
+        add(Subject::Stacks, why, fix);
     }
     if account.of_loop.is_none() {
-        let why = "the trace has nothing of the host, so what keeps the GPU waiting is not known";
-        add(
-            Subject::Threads,
-            why,
-            Some("torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"),
-        );
+        let why = format!("the {trace} has nothing of the host, so what keeps the GPU waiting is not known");
+        let with_host = "torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])";
+        add(Subject::Threads, why, if is_file { with_host } else { said::AGAIN });
     }
     all
 }

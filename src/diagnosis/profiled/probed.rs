@@ -107,7 +107,7 @@ fn call_row(
         thread: row.thread.clone(),
         count: row.count,
         calls_per_s: round(per_s, 3),
-        error: error(&row.by_window, &counts.calls).filter(|_| !waits).map(|error| round(error, 3)),
+        error: if waits { None } else { error(&row.by_window, &counts.calls).map(|error| round(error, 3)) },
         per_step: steps_per_s.map(|steps| round(per_s / steps, 3)),
         waits: waits.then(|| round((row.waited_ns as f64 / 1e9 / waits_s).min(1.0), 4)),
     })

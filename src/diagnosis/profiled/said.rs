@@ -5,7 +5,7 @@ use super::super::parts::Advice;
 use super::super::stats::{percent, round};
 use super::NAMED_LOSS;
 use super::losses::WaitsFor;
-use crate::profiles::account::{IdleReason, IdleRow, ProfileAccount};
+use crate::profiles::account::{IdleReason, IdleRow, ProfileAccount, ProfileSource};
 use crate::text::is_one_of;
 
 /// What a verdict says.
@@ -113,6 +113,64 @@ fixes! {
     COMPARE_ON_GPU: "Compare on the GPU, and read the answer at the end of an epoch", "the comparison's answer is read back from the GPU";
 }
 
+/// The command that takes another profile, and one with Python's functions.
+pub(super) const AGAIN: &str = "trainmon profile PID";
+pub(super) const WITH_STACKS: &str = "trainmon profile PID --stacks";
+
+/// What replaces advice on how to record a trace where trainmon took the profile: what to do there, and why.
+const OF_TAKEN: [(Fix, Fix); 15] = [
+    (COMPARE_RANKS, RANKS_TAKEN),
+    (WHOLE_STEPS, LONGER_TAKEN),
+    (STACKS_OF_GAPS, GAPS_TAKEN),
+    (STACKS_OF_OPERATOR, OPERATOR_TAKEN),
+    (STACKS, STACKS_TAKEN),
+    (WARM_UP, WARM_TAKEN),
+    (AFTER_COMPILING, COMPILED_TAKEN),
+    (WHOLE_FILE, WHOLE_TAKEN),
+    (FOLLOW_WAIT, WAIT_TAKEN),
+    (SEE_WORKERS, WORKERS_TAKEN),
+    (RUN_GRAPHS, GRAPHS_TAKEN),
+    (LATER_STEPS, LATER_TAKEN),
+    (RECORD_HOST, HOST_TAKEN),
+    (RECORD_GPU, GPU_TAKEN),
+    (SOME_STEPS, SOME_TAKEN),
+];
+
+fixes! {
+    RANKS_TAKEN: "Profile all ranks: trainmon profile PID --all-ranks", "a collective also waits for the last rank to enter: the profiles of all ranks tell the two apart";
+    LONGER_TAKEN: "Record whole steps: trainmon profile PID --for 2s", "what the GPU waits for then is in it";
+    GAPS_TAKEN: "Name the code: trainmon profile PID --stacks", "the profile then names the Python functions of these gaps";
+    OPERATOR_TAKEN: "Name the code: trainmon profile PID --stacks", "the profile then names the functions that run there";
+    STACKS_TAKEN: "Name the code: trainmon profile PID --stacks", "the profile then names the Python functions";
+    WARM_TAKEN: "Profile some steps later: trainmon profile PID", "first launches load code; they belong to no step";
+    COMPILED_TAKEN: "Profile some steps after compilation: trainmon profile PID", "code is compiled once for each set of shapes; if it never ends, TORCH_LOGS=recompiles says why";
+    WHOLE_TAKEN: "Profile it again: trainmon profile PID", "a GPU's events are at the end";
+    WAIT_TAKEN: "See what it waits for: trainmon diagnose --pid PID", "a profile has only the threads of one process";
+    WORKERS_TAKEN: "See what the workers do: trainmon diagnose --pid PID", "whether they lack CPUs, wait for the disk, or decode";
+    GRAPHS_TAKEN: "Profile some steps that run the graphs: trainmon profile PID", "graphs are made once, and run many times";
+    LATER_TAKEN: "Profile some steps after the first ones: trainmon profile PID", "the first steps create the GPU's context and start the profiler";
+    HOST_TAKEN: "Profile it again: trainmon profile PID", "the profile then shows what the host did while the GPU was idle";
+    GPU_TAKEN: "Ask torch whether it can record the GPU: torch.profiler.supported_activities()", "without its kernels, a launch looks like work";
+    SOME_TAKEN: "Profile some steps: trainmon profile PID --for 5s", "a profile of whole steps shows where their time goes";
+}
+
+/// The advice on a profile. Of one that trainmon took, the next one is a command away.
+pub(super) fn advice_on(account: &ProfileAccount, advice: Advice) -> Advice {
+    if account.is_of_file() {
+        return advice;
+    }
+    let taken = OF_TAKEN.iter().find(|(of_file, _)| of_file.title == advice.title && of_file.why == advice.why);
+    let (title, why) = taken.map_or((advice.title.as_str(), advice.why.as_str()), |(_, fix)| (fix.title, fix.why));
+    Advice { title: with_pid(title, account), why: why.to_owned(), ..advice }
+}
+
+/// A command with the PID of the process that was profiled, where that is known, and the way in which it was asked.
+pub(super) fn with_pid(command: &str, account: &ProfileAccount) -> String {
+    let way = if account.source == ProfileSource::Injected { " --inject" } else { "" };
+    let command = command.replace(AGAIN, &format!("{AGAIN}{way}"));
+    account.pid.map_or(command.clone(), |pid| command.replace("PID", &pid.to_string()))
+}
+
 /// Advice with what it gains at most.
 pub(super) fn advice(title: impl Into<String>, why: &str, gain: Option<f64>) -> Advice {
     let speedup_at_most = gain.map(|gain| round(gain.max(1.0), 2));
@@ -142,7 +200,10 @@ pub(super) fn place(at: Option<&String>) -> String {
 
 /// `json.dumps`, `aten::add`: what a row is of, for a sentence.
 pub(super) fn named(row: &IdleRow) -> String {
-    let name = row.function.as_deref().filter(|_| row.reason == Some(IdleReason::Python)).unwrap_or(&row.name);
+    let name = match &row.function {
+        Some(function) if row.reason == Some(IdleReason::Python) => function,
+        _ => &row.name,
+    };
     format!("`{name}`")
 }
 

@@ -24,6 +24,7 @@ pub struct TakenProfile {
     /// The verdict on it alone.
     alone: Verdict,
     taken_ns: u64,
+    taken_unix_ms: i64,
     /// Class and cause as seen from outside when it was taken; `None` until they are known.
     before: Option<(Class, Option<Cause>)>,
     /// Since when they have been others, CLOCK_MONOTONIC nanoseconds.
@@ -33,9 +34,10 @@ pub struct TakenProfile {
 }
 
 impl TakenProfile {
-    /// A profile that came with the sample of this time, CLOCK_MONOTONIC nanoseconds.
-    pub fn new(account: Arc<ProfileAccount>, context: &Context, taken_ns: u64) -> Self {
-        Self { alone: verdict(account, context), taken_ns, before: None, changed_ns: None, speaks: true }
+    /// A profile that came with the sample of this time: CLOCK_MONOTONIC nanoseconds, and milliseconds since 1970.
+    pub fn new(account: Arc<ProfileAccount>, context: &Context, (taken_ns, taken_unix_ms): (u64, i64)) -> Self {
+        let alone = verdict(account, context);
+        Self { alone, taken_ns, taken_unix_ms, before: None, changed_ns: None, speaks: true }
     }
 
     /// The verdict of both, where `live` is what is seen from outside at this time.
@@ -43,7 +45,12 @@ impl TakenProfile {
         let age_s = seconds_between(self.taken_ns, now_ns);
         self.speaks = self.speaks && self.is_of_now(&live, age_s, now_ns);
         let both = if self.speaks { self.speaking(live) } else { live };
-        Verdict { profile: self.alone.profile.clone(), profile_age_s: Some(age_s), ..both }
+        Verdict {
+            profile: self.alone.profile.clone(),
+            profile_age_s: Some(age_s),
+            profile_unix_ms: Some(self.taken_unix_ms),
+            ..both
+        }
     }
 
     /// Whether the run is still as it was in the profile.
@@ -82,7 +89,7 @@ impl TakenProfile {
             summary: both.summary,
             advice: both.advice,
             culprits: both.culprits,
-            evidence: if of_profile { both.evidence } else { live.evidence },
+            evidence: both.evidence,
             other_findings: others,
             ..live
         }
@@ -118,7 +125,7 @@ mod tests {
             of_loop: Some(LoopAccount { python: 1.0, ..LoopAccount::default() }),
             ..ProfileAccount::default()
         };
-        TakenProfile::new(Arc::new(account), &Context::default(), 100 * SECOND_NS)
+        TakenProfile::new(Arc::new(account), &Context::default(), (100 * SECOND_NS, 100_000))
     }
 
     fn live(class: Class, cause: Option<Cause>) -> Verdict {

@@ -29,7 +29,8 @@ pub(super) fn words_for(loss: &Loss, account: &ProfileAccount, gpu: &DeviceAccou
 /// The words where most of the window is compilation.
 pub(super) fn compiling(account: &ProfileAccount) -> Words {
     let share = percent(account.compiling);
-    let summary = format!("The trace shows compilation, {share} of the window: these are no usual steps.");
+    let trace = account.noun();
+    let summary = format!("The {trace} shows compilation, {share} of the window: these are no usual steps.");
     Words::new(summary, vec![said::AFTER_COMPILING.plain()])
 }
 
@@ -57,12 +58,13 @@ impl GpuLoss<'_> {
     }
 
     fn data(&self) -> Words {
-        let lost = &self.lost;
+        let (lost, trace) = (&self.lost, self.account.noun());
         let makes = self.account.of_loop.is_some_and(|of_loop| of_loop.makes_batches);
         let (why, advice) = if makes {
-            ("the loop makes the batches itself", [said::WORKERS_AHEAD, said::TRANSFORM_ON_GPU])
+            ("the loop makes the batches itself".to_owned(), [said::WORKERS_AHEAD, said::TRANSFORM_ON_GPU])
         } else {
-            ("the workers are late. A trace does not show why", [said::SEE_WORKERS, said::MORE_WORKERS])
+            let why = format!("the workers are late. A {trace} does not show why");
+            (why, [said::SEE_WORKERS, said::MORE_WORKERS])
         };
         let row = losses::largest(self.account, LossKind::Data);
         let culprit = row.and_then(|row| line(row.function.as_ref(), row.at.as_ref(), self.loss.share));
@@ -156,9 +158,9 @@ impl GpuLoss<'_> {
             caller(row),
             place(row.at.as_ref()),
             if row.copies.is_some() && losses::mostly_pending(self.gpu) {
-                " The trace does not show what the GPU waits for."
+                format!(" The {} does not show what the GPU waits for.", self.account.noun())
             } else {
-                ""
+                String::new()
             }
         );
         let blamed = self.account.syncs.iter().map(|row| (row, self.share(row.idle_ms)));

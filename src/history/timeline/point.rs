@@ -256,6 +256,6 @@ fn waits(frame: &Frame, of: fn(&WaitEnd) -> bool) -> Option<f64> {
 
 /// Bytes per second that the job reads from storage: its own counters, else those of the disks that hold its data.
 pub fn read_bytes_per_s(frame: &Frame) -> Option<f64> {
-    let devices = frame.storage.read_bytes_per_s.filter(|_| frame.storage.data_devices_known);
+    let devices = if frame.storage.data_devices_known { frame.storage.read_bytes_per_s } else { None };
     frame.job.read_bytes_per_s.or(devices)
 }

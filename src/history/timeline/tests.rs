@@ -3,14 +3,6 @@ use proptest::prelude::*;
 use super::*;
 use crate::diagnosis::verdict::Class;
 use crate::rates::Frame;
-use crate::rates::time_split::TimeSplit;
-
-impl Timeline {
-    /// Adds the values of a frame, for tests.
-    pub(crate) fn push(&mut self, frame: &Frame, class: Class, steps_per_s: Option<f64>, shares: Option<TimeSplit>) {
-        self.add(TimelinePoint::new(frame, class, steps_per_s, shares));
-    }
-}
 
 /// Start of the oldest time that is kept and end of the newest.
 fn range(t: &Timeline) -> (u64, u64) {
@@ -21,12 +13,12 @@ fn range(t: &Timeline) -> (u64, u64) {
 fn timeline(points: &[(f64, f64)]) -> Timeline {
     let mut t = Timeline::default();
     for (end_s, seconds) in points {
-        t.push(
+        t.add(TimelinePoint::new(
             &Frame { monotonic_ns: (end_s * 1e9) as u64, seconds: *seconds, ..Frame::default() },
             Class::Unknown,
             None,
             None,
-        );
+        ));
     }
     t
 }
@@ -70,7 +62,7 @@ proptest! {
     ) {
         let mut t = Timeline::default();
         for (end_ns, seconds) in points {
-            t.push(&Frame { monotonic_ns: end_ns, seconds, ..Frame::default() }, Class::Unknown, None, None);
+            t.add(TimelinePoint::new(&Frame { monotonic_ns: end_ns, seconds, ..Frame::default() }, Class::Unknown, None, None));
         }
         for now in [now, now % 2_000_000_000_000] {
             let window = TimelineWindow::of_cells(now, span, cells);
@@ -97,7 +89,7 @@ proptest! {
             let mut frame = Frame { monotonic_ns: now, seconds: length_ms as f64 / 1e3, ..Frame::default() };
             frame.host.allowed_cpu_pct = cpu;
             frame.gpus = vec![crate::rates::frame::GpuRates { utilization_pct: cpu, ..Default::default() }];
-            t.push(&frame, Class::ALL[class], None, frame.loop_shares());
+            t.add(TimelinePoint::new(&frame, Class::ALL[class], None, frame.loop_shares()));
             frame.sequence = class as u64;
             pushed.push(frame);
         }
@@ -167,7 +159,12 @@ fn hour() -> Timeline {
     for n in 1..=HOUR {
         let end_ns = END_NS - (HOUR - n) * 100_000_000;
         let class = if n < HOUR / 2 { Class::Gpu } else { Class::Cpu };
-        t.push(&Frame { sequence: n, monotonic_ns: end_ns, seconds: 0.1, ..Frame::default() }, class, None, None);
+        t.add(TimelinePoint::new(
+            &Frame { sequence: n, monotonic_ns: end_ns, seconds: 0.1, ..Frame::default() },
+            class,
+            None,
+            None,
+        ));
     }
     t
 }
@@ -211,7 +208,7 @@ fn what_the_points_do_not_reach_any_more_is_drawn_from_runs() {
 fn time_before_a_break_of_the_series_is_not_covered() {
     let mut t = timeline(&[(995.0, 1.0)]);
     let after = Frame { monotonic_ns: 1_000_000_000_000, seconds: 5.0, gap: true, ..Frame::default() };
-    t.push(&after, Class::Unknown, None, None);
+    t.add(TimelinePoint::new(&after, Class::Unknown, None, None));
     let mut seen = Vec::new();
     t.spread(TimelineWindow::of_cells(1_000_000_000_000, 10.0, 10), |c, _, _| seen.push(c));
     assert_eq!(seen, [4]);
@@ -230,8 +227,8 @@ fn what_is_kept_whole_can_be_drawn() {
     let start = 1_000u64;
     for second in start..start + 3 * 3600 {
         let frame = Frame { monotonic_ns: second * 1_000_000_000, seconds: 1.0, ..Frame::default() };
-        short.push(&frame, Class::Gpu, None, None);
-        long.push(&frame, Class::Gpu, None, None);
+        short.add(TimelinePoint::new(&frame, Class::Gpu, None, None));
+        long.add(TimelinePoint::new(&frame, Class::Gpu, None, None));
     }
     let columns = |timeline: &Timeline| {
         let mut columns = 0;

@@ -163,7 +163,9 @@ impl Scan {
             let mut ticks = None;
             let mut tree = vec![candidate.pid];
             let mut next = 0;
-            while let Some(pid) = tree.get(next).copied().filter(|_| seen.len() < MOST_READ) {
+            while seen.len() < MOST_READ
+                && let Some(pid) = tree.get(next).copied()
+            {
                 next += 1;
                 // A ring of parents, which PIDs that are used again could close, ends here.
                 let fresh = below.remove(&pid).unwrap_or_default();

@@ -167,7 +167,7 @@ struct ComparisonJson<S> {
     cautions: Vec<String>,
     before: S,
     after: S,
-    /// Of two traces: what changed, per step or in the window.
+    /// Of two traces, or of the profiles of two runs: what changed, per step or in the window.
     #[serde(skip_serializing_if = "Option::is_none")]
     profile: Option<ProfileChange>,
 }

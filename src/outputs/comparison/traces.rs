@@ -46,9 +46,15 @@ impl<'t> TraceComparison<'t> {
         let names = [&before, &after].map(|side| side.name.clone());
         let steps = StepChange::of_profiles([of_before, of_after]).map_err(|NoSteps(run)| {
             let name = names.get(run).map_or("", String::as_str);
-            format!("The traces cannot be compared: {name} covers no time.")
+            format!("The {}s cannot be compared: {name} covers no time.", before.account.noun())
         });
         Self { before, after, compared: Compared { names, limit, steps }, change }
+    }
+
+    /// What there is to say of the profiles of two runs, whose steps and verdicts are compared as a whole: the answer and its cautions,
+    /// then the tables.
+    pub(super) fn of_runs(&self) -> Vec<Section> {
+        tables::sections_of_runs(self)
     }
 
     fn sides(&self) -> [&ComparedTrace<'t>; 2] {

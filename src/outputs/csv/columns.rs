@@ -250,7 +250,7 @@ impl CsvRow<'_> {
 
     /// These columns are about the job's own disks: if those are unknown, nothing was measured.
     fn of_disks(&self, value: Option<f64>) -> Option<f64> {
-        value.filter(|_| self.frame.storage.data_devices_known)
+        if self.frame.storage.data_devices_known { value } else { None }
     }
 }
 

@@ -55,7 +55,7 @@ impl JobCounters {
         add(&mut self.read_bytes, frame.job.read_bytes_per_s);
         add(&mut self.written_bytes, frame.job.write_bytes_per_s);
         // Those of the tick are of one loop.
-        let one = tick.shares.filter(|_| frame.trainers.len() == 1);
+        let one = if frame.trainers.len() == 1 { tick.shares } else { None };
         for trainer in &frame.trainers {
             let rank = self.ranks.entry(trainer.id).or_default();
             rank.loop_s += one.map_or(trainer.split_s, |shares| shares.map(|share| share * trainer.seconds_seen));

@@ -50,7 +50,7 @@ impl RankScope {
             let busy = crate::rates::mean(gpus.iter().map(|gpu| gpu.job_utilization_pct.or(gpu.utilization_pct)));
             let busy = busy.map_or(0.0, |pct| pct / 100.0);
             // A rank without others waits for none.
-            let among_others = shares.filter(|_| is_one_of_many || trainer.place.is_some());
+            let among_others = if is_one_of_many || trainer.place.is_some() { shares } else { None };
             let scope = Self {
                 workers: frame.workers.iter().filter(|worker| worker.trainer == trainer.id.pid).cloned().collect(),
                 steps_per_s: trainer.steps_per_s(frame.seconds),
@@ -77,7 +77,7 @@ fn of_rank(gpu: &GpuRates, rank: ProcessId, is_one_of_many: bool) -> bool {
 
 /// The share in collectives of a job's only rank on this machine, if its stacks were read.
 fn own_collectives(verdict: &Verdict, is_one_of_many: bool) -> Option<f64> {
-    let activities = &verdict.main_thread.as_ref().filter(|_| !is_one_of_many)?.activities;
+    let activities = if is_one_of_many { return None } else { &verdict.main_thread.as_ref()?.activities };
     Some(activities.get(crate::rates::stacks::Activity::Collective.word()).copied().unwrap_or(0.0))
 }
 

@@ -90,7 +90,7 @@ impl<W: Write> TraceWriter<W> {
                 self.unended.batches.insert(pid, UnendedBatch { since_ns, part: count - batches });
             }
             // When the first of them was begun is not known.
-            let Some(UnendedBatch { since_ns, .. }) = before.filter(|_| batches > 0.0) else { continue };
+            let (Some(UnendedBatch { since_ns, .. }), true) = (before, batches > 0.0) else { continue };
             let parent = self.thread(tick, pid, pid)?;
             let about = "batches that the worker finished in an interval; when in it is not known";
             self.timed(

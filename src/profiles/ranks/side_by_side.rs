@@ -233,7 +233,7 @@ impl<'a> RankSums<'a> {
             let group_size = size.or(self.account.world_size);
             let moved = bytes.map(|bytes| bytes as f64 * count as f64);
             // Bytes per nanosecond are GB/s.
-            let algorithm = moved.filter(|_| own > 0).map(|bytes| bytes / own as f64);
+            let algorithm = if own > 0 { moved.map(|bytes| bytes / own as f64) } else { None };
             let factor = kind.bus_factor(group_size.unwrap_or_default());
             MatchedCollectiveRow {
                 kind: Some(kind),

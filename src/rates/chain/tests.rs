@@ -332,7 +332,7 @@ fn who_waits_for_the_loop_to_take_what_it_has_works_ahead_of_it() {
 #[test]
 fn who_fetches_from_elsewhere_while_the_loop_works_does_so_ahead_of_it() {
     let fetches_when = |place: &str, moments: [Observation; 3]| {
-        let remote = Some("10.0.0.1:80".into()).filter(|_| place == "elsewhere");
+        let remote = if place == "elsewhere" { Some("10.0.0.1:80".into()) } else { None };
         let writers = if place == "trainer" { vec![TRAINER] } else { Vec::new() };
         MadeUpJob { own_workers: true, ..MadeUpJob::default() }
             .main(TRAINER, &[running(), running(), reads(PIPE)])
@@ -865,7 +865,7 @@ fn threads_without_python_compute_for_whoever_calls_them() {
             MadeUpJob::default().main(TRAINER, &[running(), waits]).thread(TRAINER, 20, 0.9, 200, &[running()]);
         let mut rates = Rates::default();
         let frames = (0..7).map(|at| {
-            let stacks = Some(Arc::new(stacks(python))).filter(|_| at > 1);
+            let stacks = if at > 1 { Some(Arc::new(stacks(python))) } else { None };
             rates.next(Arc::new(Sample { stacks, ..scene.sample(at) }))
         });
         frames.last().unwrap().trainers.remove(0)
@@ -957,7 +957,7 @@ fn who_computes_for_others_runs_no_loop() {
         let scene = scene(futex(None));
         let mut frame = rates.next(Arc::new(scene.sample(0)));
         for at in 1..6 {
-            let stacks = Some(Arc::new(seen.clone())).filter(|_| at == 2);
+            let stacks = if at == 2 { Some(Arc::new(seen.clone())) } else { None };
             frame = rates.next(Arc::new(Sample { stacks, ..scene.sample(at) }));
         }
         assert_eq!(frame.trainers[0].chain.as_ref().unwrap().tid, tid, "{seen:?}");

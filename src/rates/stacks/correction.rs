@@ -9,7 +9,7 @@
 //! ([`RecentActivities`]). A verdict's shares are the times of its whole window, divided by all stacks of the window.
 //! Both call [`correct`], which is not linear (a prior, floors, an order of moving), so the mean of the frames comes
 //! close to the verdict's number without being equal to it. What is shown and logged of an interval is therefore corrected by the
-//! verdict: see [`loop_time`](crate::diagnosis::loop_time). Without stacks both are what the sampler measured.
+//! verdict: see `loop_time` of the diagnosis. Without stacks both are what the sampler measured.
 
 use std::collections::VecDeque;
 

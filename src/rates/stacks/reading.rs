@@ -192,7 +192,7 @@ fn stage_by_words(frame: &StackFrame, leaf: bool) -> Option<Activity> {
     if begins(&["transform", "augment", "preprocess", "normalize", "resize", "crop"]) {
         return Some(Activity::Transform);
     }
-    let text = frame.text.as_deref().filter(|_| leaf)?;
+    let text = if leaf { frame.text.as_deref()? } else { return None };
     const DECODES: &str = "imdecode imread( decode_jpeg decode_png decode_image read_image .decode( decompress(";
     const LOADS: &str = ".read( .readinto( .readline open( np.load( np.fromfile( numpy.fromfile( fromfile( pread( preadv( \
                          .recv( .recv_into( requests. urlopen( read_bytes( os.read(";

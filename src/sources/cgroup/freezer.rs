@@ -73,7 +73,7 @@ fn container(folder: &Path) -> Option<(&'static str, &str)> {
         _ => return None,
     };
     let is_id = id.len() == ID.0 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
-    Some((engine, id.get(..ID.1)?)).filter(|_| is_id)
+    if is_id { Some((engine, id.get(..ID.1)?)) } else { None }
 }
 
 #[cfg(test)]

@@ -80,7 +80,7 @@ impl Descriptors {
     fn read(&mut self, path: &Path) -> Option<Arc<str>> {
         let mut room = [std::mem::MaybeUninit::uninit(); 1024];
         let (target, rest) = readlinkat_raw(CWD, path, &mut room).ok()?;
-        let target = std::str::from_utf8(target).ok().filter(|_| !rest.is_empty())?;
+        let target = if rest.is_empty() { return None } else { std::str::from_utf8(target).ok()? };
         if let Some(known) = self.links.get(target) {
             return Some(Arc::clone(known));
         }

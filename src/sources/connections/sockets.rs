@@ -93,7 +93,7 @@ impl SocketTable {
         let own = self.by_inode.get(&inode).filter(|own| !own.remote.ip().is_unspecified())?;
         let peer = self.by_ends.get(&(own.remote, own.local)).filter(|peer| **peer != inode);
         let here = own.remote.ip().is_loopback() || own.remote.ip() == own.local.ip();
-        let listener = self.listener(own.remote).filter(|_| here);
+        let listener = if here { self.listener(own.remote) } else { None };
         let link = |inode: u64| named("socket", inode);
         Some(Far {
             peer: peer.copied().map(link),
@@ -299,8 +299,8 @@ impl Sockets {
         let (length, _) = recv(&socket, &mut answer[..], RecvFlags::empty()).ok()?;
         let answer = answer.get(..length)?;
         let is_ours = answer.get(8..12) == Some(number.to_ne_bytes().as_slice());
-        self.netlink = Some((socket, number)).filter(|_| is_ours);
-        peer_in(answer).filter(|_| is_ours)
+        self.netlink = if is_ours { Some((socket, number)) } else { None };
+        if is_ours { peer_in(answer) } else { None }
     }
 }
 

@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::KinetoError;
+use super::{KinetoError, check_state};
 use crate::sources::files::{READ_LIMIT, ReadFailure, numbers_in, read_once};
 use crate::sources::process::identity;
 
@@ -57,7 +57,11 @@ impl KinetoTarget {
             .split(|byte| *byte == 0)
             .any(|one| one.strip_prefix(USE_DAEMON.as_bytes()).is_some_and(|rest| rest.starts_with(b"=")))
         {
-            return Err(KinetoError::NotStartedFor(pid));
+            // The environment of a zombie is empty.
+            return Err(match check_state(proc_root, pid) {
+                Err(ended @ KinetoError::Ended(_)) => ended,
+                _ => KinetoError::NotStartedFor(pid),
+            });
         }
         let (_, own_pid) = identity(&folder);
         Ok(Self {
@@ -120,32 +124,35 @@ mod tests {
 
     use super::*;
 
-    fn target(environ: &[u8]) -> Result<KinetoTarget, KinetoError> {
+    fn target(environ: &[u8], state: char) -> Result<KinetoTarget, KinetoError> {
         let proc = tempfile::tempdir().unwrap();
         let folder = proc.path().join("12");
         fs::create_dir(&folder).unwrap();
         fs::write(folder.join("environ"), environ).unwrap();
+        fs::write(folder.join("stat"), format!("12 (python) {state} 1{}", " 0".repeat(48))).unwrap();
         fs::write(folder.join("status"), "Name:\tpython\nUid:\t0\t0\t0\t0\nNSpid:\t12\t7\n").unwrap();
         KinetoTarget::find(proc.path(), 12)
     }
 
     #[test]
     fn a_job_that_asks_is_found_with_its_folders() {
-        let found =
-            target(b"A=1\0KINETO_USE_DAEMON=1\0KINETO_ONDEMAND_TRACE_DIR=/srv/traces\0KINETO_IPC_SOCKET_DIR=\0")
-                .unwrap();
+        let environ = b"A=1\0KINETO_USE_DAEMON=1\0KINETO_ONDEMAND_TRACE_DIR=/srv/traces\0KINETO_IPC_SOCKET_DIR=\0";
+        let found = target(environ, 'R').unwrap();
         assert_eq!((found.own_pid, found.sockets.clone(), found.traces.clone()), (7, None, "/srv/traces".into()));
         assert!(found.seen_from_here(Path::new("/srv/traces/a.json")).ends_with("12/root/srv/traces/a.json"));
-        let found = target(b"KINETO_USE_DAEMON=\0KINETO_IPC_SOCKET_DIR=/run/kineto\0").unwrap();
+        let found = target(b"KINETO_USE_DAEMON=\0KINETO_IPC_SOCKET_DIR=/run/kineto\0", 'S').unwrap();
         assert_eq!((found.sockets, found.traces), (Some("/run/kineto".into()), "/tmp".into()));
     }
 
     #[test]
     fn a_job_that_does_not_ask_or_has_ended_is_refused() {
-        let not = target(b"A=1\0KINETO_USE_DAEMONS=1\0").unwrap_err();
+        let not = target(b"A=1\0KINETO_USE_DAEMONS=1\0", 'T').unwrap_err();
         assert!(matches!(not, KinetoError::NotStartedFor(12)), "{not}");
         assert!(not.to_string().contains("KINETO_USE_DAEMON=1"), "{not}");
         let ended = KinetoTarget::find(Path::new("/nonexistent"), 12).unwrap_err();
         assert!(matches!(ended, KinetoError::Ended(12)), "{ended}");
+        // A zombie has no environment.
+        let zombie = target(b"", 'Z').unwrap_err();
+        assert!(matches!(zombie, KinetoError::Ended(12)), "{zombie}");
     }
 }

@@ -63,13 +63,13 @@ pub fn candidates(
     let ours = beside_us(privileged).and_then(|program| Some(program.parent()?.to_path_buf()));
     let own = ours.into_iter().chain(env::split_paths(&path)).map(|place| (place, false));
     // The caller may be able to choose any target.
-    let folder = target.filter(|_| !secure).map(|target| proc_root.join(target.pid.to_string()));
+    let folder = if secure { None } else { target.map(|target| proc_root.join(target.pid.to_string())) };
     let runs_as_us = folder.as_ref().is_some_and(|folder| {
         let us = rustix::process::geteuid().as_raw();
         !privileged && fs::metadata(folder).is_ok_and(|folder| folder.uid() == us)
     });
     let theirs = folder.iter().flat_map(|folder| beside_interpreter(folder)).map(|place| (place, !runs_as_us));
-    let home = env::var_os("HOME").filter(|_| !secure);
+    let home = if !secure { env::var_os("HOME") } else { None };
     let home = home.map(|home| (Path::new(&home).join(".local/bin"), false));
     programs(own.chain(theirs).chain(home))
 }

@@ -99,7 +99,8 @@ fn digest_at(file: &File, end: u64) -> Option<Place> {
     let (undigested, rest) = last.split_first_chunk::<8>()?;
     let (whole, mark) = rest.split_first_chunk::<4>()?;
     let whole = u64::from(u32::from_le_bytes(*whole));
-    let begin = end.checked_sub(whole).filter(|_| mark == DIGEST_MARK && whole <= LONGEST)?;
+    let is_digest = mark == DIGEST_MARK && whole <= LONGEST;
+    let begin = if is_digest { end.checked_sub(whole)? } else { return None };
     let head = read_at(file, begin, 8)?;
     let (frame, content) = head.split_first_chunk::<4>()?;
     let content = u64::from(u32::from_le_bytes(*content.first_chunk()?));

@@ -217,7 +217,7 @@ fn urls(word: &str, secrets: &mut Vec<Range<usize>>) {
             // A password with a slash in it.
             (None, Some(colon)) => {
                 let is_port = authority.bytes().skip(colon + 1).all(|b| b.is_ascii_digit() || b == b',');
-                url.rfind('@').filter(|_| !is_port).map(|end| colon + 1..end)
+                if is_port { None } else { url.rfind('@').map(|end| colon + 1..end) }
             }
             (None, None) => None,
         };

@@ -33,7 +33,9 @@ pub fn header(buf: &mut Buffer, area: Rect, app: &App) {
         }
         end = write_right(buf, area.x, area.y, end, text, *style).saturating_sub(2);
     }
-    if let Some((at, length)) = progress(job).filter(|_| area.width >= WIDE) {
+    if area.width >= WIDE
+        && let Some((at, length)) = progress(job)
+    {
         let bar = Rect { x: end.saturating_sub(PROGRESS), width: PROGRESS, ..area };
         let share = if length > 0.0 { at / length } else { 1.0 };
         bars::share(buf, bar, share, theme.cursor(), Some(("·", theme.dim())));
@@ -63,7 +65,7 @@ fn pid(job: &Job) -> String {
     if job.is_trace() {
         return String::new();
     }
-    let age = job.frame().and_then(|frame| frame.job.age_s).filter(|_| job.replay.is_none());
+    let age = if job.replay.is_none() { job.frame().and_then(|frame| frame.job.age_s) } else { None };
     let age = age.map(|age| format!(" up {}", format::duration(age))).unwrap_or_default();
     format!(" · PID {}{age}", job.target.pid)
 }
@@ -71,7 +73,7 @@ fn pid(job: &Job) -> String {
 /// PID, workers and GPUs of the job: ` · PID 21252 up 18 s · 4 workers · GPU 0 A10G`.
 fn facts(job: &Job, width: u16) -> String {
     let mut facts = pid(job);
-    let Some(frame) = job.frame().filter(|_| width >= WIDE) else { return facts };
+    let (Some(frame), true) = (job.frame(), width >= WIDE) else { return facts };
     if !frame.workers.is_empty() {
         facts += &format!(" · {}", labels::counted(frame.workers.len(), "worker", "workers"));
     }
@@ -89,7 +91,9 @@ fn facts(job: &Job, width: u16) -> String {
 
 /// In a replay: seconds from the first moment to the one shown, and to the last one.
 fn progress(job: &Job) -> Option<(f64, f64)> {
-    job.replay.filter(|_| !job.is_trace())?;
+    if job.replay.is_none() || job.is_trace() {
+        return None;
+    }
     let first = job.archive().first()?.monotonic_ns;
     let since = |ns: u64| ns.saturating_sub(first) as f64 / 1e9;
     Some((since(job.moment_ns()), since(job.archive().last()?.monotonic_ns)))
@@ -143,7 +147,7 @@ pub fn footer(buf: &mut Buffer, area: Rect, app: &App, drawn: &mut Drawn) {
     let end = help_and_quit(buf, area, app, drawn);
     if let Some(line) = app.profile_line() {
         let room = Rect { width: end.saturating_sub(area.x + 1), ..area };
-        write_fit(buf, room, line, theme.strong());
+        write_fit(buf, room, &line, theme.strong());
         return;
     }
     let x = tabs(buf, Rect { width: end.saturating_sub(area.x), ..area }, app, drawn);

@@ -173,7 +173,7 @@ impl App {
 
     /// Latest output of the program on the screen, if trainmon started it.
     fn output(&self) -> Option<&OutputTail> {
-        self.output.as_ref().filter(|_| self.job().key == JobKey::default())
+        if self.job().key == JobKey::default() { self.output.as_ref() } else { None }
     }
 
     /// What the screen needs beyond the ordinary samples.

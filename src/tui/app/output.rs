@@ -16,7 +16,8 @@ const ROWS_LEAST: u16 = 12;
 /// Draws the program's last line into the last row of `area`, if there is one and it fits; returns the rest of the
 /// area.
 pub(super) fn line(buf: &mut Buffer, area: Rect, app: &App) -> Rect {
-    let line = app.output().filter(|_| area.height > ROWS_LEAST).and_then(|output| output.last_line());
+    let output = if area.height > ROWS_LEAST { app.output() } else { None };
+    let line = output.and_then(|output| output.last_line());
     let Some(line) = line else { return area };
     let rest = Rect { height: area.height - 1, ..area };
     let row = Rect { y: rest.bottom(), height: 1, ..area };

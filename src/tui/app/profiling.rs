@@ -1,8 +1,11 @@
 //! A profile that the key asks the job for: on its way, given up, or here. Its page opens with the sample that brings it.
 
+use std::borrow::Cow;
+
 use super::App;
 use crate::jobs::JobKey;
 use crate::pipeline::Tick;
+use crate::profiles::asked::ProfileStage;
 use crate::text::format::step_time;
 use crate::tui::message::Effect;
 use crate::tui::pages::Page;
@@ -11,8 +14,8 @@ use crate::tui::pages::keys::{Action, key_of};
 /// How far a profile has come.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Profiling {
-    /// The job is asked for it.
-    Asked,
+    /// The job is asked for it, which is told as it goes.
+    Asked(Option<ProfileStage>),
     /// It was given up, which takes a moment.
     GivenUp,
     /// It comes with the next sample.
@@ -26,7 +29,7 @@ impl App {
     pub(super) fn take_profile(&mut self) -> Vec<Effect> {
         let job = self.job();
         match self.profiling {
-            Some((_, Profiling::Asked)) => return self.give_up_profile(),
+            Some((_, Profiling::Asked(_))) => return self.give_up_profile(),
             Some((_, Profiling::GivenUp | Profiling::Taken)) => return Vec::new(),
             _ if job.replay.is_some() => {
                 return self.say("this is a recording: a profile needs a running job");
@@ -37,20 +40,15 @@ impl App {
             }
             _ => {}
         }
-        // The loop may run in a process that the attached one has started, and in several.
-        let of_loops = job.frame().into_iter().flat_map(|frame| &frame.trainers).map(|trainer| trainer.id.pid);
-        let mut processes: Vec<u32> = of_loops.collect();
-        if processes.is_empty() {
-            processes.push(job.target.pid);
-        }
-        let key = job.key;
-        self.profiling = Some((key, Profiling::Asked));
+        let (key, pid) = (job.key, job.target.pid);
+        let processes = job.frame().map_or(vec![pid], |frame| frame.loop_pids(pid));
+        self.profiling = Some((key, Profiling::Asked(None)));
         vec![Effect::Profile(key, processes), Effect::Redraw]
     }
 
     /// Whether the job is asked for a profile, which can be given up.
     pub(super) fn is_asking(&self) -> bool {
-        matches!(self.profiling, Some((_, Profiling::Asked)))
+        matches!(self.profiling, Some((_, Profiling::Asked(_))))
     }
 
     pub(super) fn give_up_profile(&mut self) -> Vec<Effect> {
@@ -60,13 +58,23 @@ impl App {
     }
 
     /// What happens to the profile, for the footer.
-    pub(super) fn profile_line(&self) -> Option<&str> {
+    pub(super) fn profile_line(&self) -> Option<Cow<'_, str>> {
         Some(match &self.profiling.as_ref()?.1 {
-            Profiling::Asked => "asking the job for a profile (Esc gives up)",
-            Profiling::GivenUp => "giving up the profile",
-            Profiling::Taken => "the profile is taken",
-            Profiling::Here(line) => line,
+            Profiling::Asked(None) => "profile: asking the job · Esc gives up".into(),
+            Profiling::Asked(Some(stage)) => format!("profile: {stage} · Esc gives up").into(),
+            Profiling::GivenUp => "giving up the profile".into(),
+            Profiling::Taken => "the profile is taken".into(),
+            Profiling::Here(line) => line.into(),
         })
+    }
+
+    /// The profile that the job is asked for has come so far.
+    pub(super) fn profile_goes_on(&mut self, key: JobKey, stage: ProfileStage) -> Vec<Effect> {
+        match &mut self.profiling {
+            Some((job, Profiling::Asked(reached))) if *job == key => *reached = Some(stage),
+            _ => return Vec::new(),
+        }
+        vec![Effect::Redraw]
     }
 
     /// After a key nothing more needs to be said of a profile that is here; says whether that was said.

@@ -44,6 +44,7 @@ impl App {
                 self.output = Some(tail);
                 vec![Effect::Redraw]
             }
+            Message::ProfileStage(key, stage) => self.profile_goes_on(key, stage),
             Message::Profile(key, taken) => self.profile_taken(key, taken),
             // Has a screen of its own.
             Message::Fleet(_) => Vec::new(),
@@ -77,7 +78,7 @@ impl App {
                 true
             }
         };
-        let ended = job.ended.as_ref().filter(|_| !had_ended);
+        let ended = if !had_ended { job.ended.as_ref() } else { None };
         if let (Some(text), false) = (ended, shown) {
             self.notice = Some(format!("another job: {text}"));
         }

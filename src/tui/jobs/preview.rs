@@ -14,7 +14,7 @@ use crate::tui::charts::{self, ChartColumns};
 use crate::tui::format;
 use crate::tui::job::Job;
 use crate::tui::labels::{self, counted};
-use crate::tui::theme::Theme;
+use crate::tui::theme::{Theme, WithLook};
 use crate::tui::widgets::{ChartLine, Text, Top, card, count, write, write_fit, write_lines};
 
 /// Seconds that the small charts show.
@@ -88,7 +88,7 @@ fn timelines(buf: &mut Buffer, area: Rect, job: &Job, theme: Theme) {
     }
     let shares = job.archive().latest().and_then(|moment| {
         // The verdict's shares are of one rank.
-        let told = moment.verdict.shares.filter(|_| moment.frame.trainers.len() < 2);
+        let told = if moment.frame.trainers.len() < 2 { moment.verdict.shares } else { None };
         told.or_else(|| moment.frame.loop_shares())
     });
     let most = shares.iter().flat_map(TimeSplit::iter).max_by(|a, b| a.1.total_cmp(&b.1));

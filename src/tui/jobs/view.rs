@@ -201,7 +201,7 @@ fn attached(buf: &mut Buffer, row: Rect, key: JobKey, scene: &JobsScene<'_>) {
     let Some(job) = scene.jobs.iter().find(|job| job.key == key) else { return };
     let mark = if scene.shown == job.key { ">" } else { "" };
     let age = job.archive().latest().and_then(|moment| moment.frame.job.age_s);
-    let steps = job.latest_verdict().filter(|_| job.ended.is_none()).and_then(|v| v.steps.per_s);
+    let steps = if job.ended.is_none() { job.latest_verdict().and_then(|v| v.steps.per_s) } else { None };
     let steps = steps.map_or_else(String::new, |steps| format::number(Some(steps)));
     let (pid, age) = (job.target.pid.to_string(), number(age.map(format::duration)));
     let command = short_command(&job.target.command);

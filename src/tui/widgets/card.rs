@@ -115,9 +115,9 @@ pub fn draw(buf: &mut Buffer, area: Rect, scene: &Scene<'_>) {
 /// `94% sure · for 2m10s`.
 fn sureness(scene: &Scene<'_>) -> Option<String> {
     let verdict = scene.verdict().filter(|verdict| !is_pending(verdict))?;
-    let sure = format::sureness(verdict.confidence).filter(|_| verdict.class != Class::Unknown);
-    let age =
-        scene.job.verdict_age_s().filter(|_| !scene.job.is_trace()).map(|s| format!("for {}", format::duration(s)));
+    let sure = if verdict.class != Class::Unknown { format::sureness(verdict.confidence) } else { None };
+    let age = if scene.job.is_trace() { None } else { scene.job.verdict_age_s() };
+    let age = age.map(|s| format!("for {}", format::duration(s)));
     let parts: Vec<String> = sure.into_iter().chain(age).collect();
     (!parts.is_empty()).then(|| parts.join(" · "))
 }
@@ -132,7 +132,7 @@ fn answer(buf: &mut Buffer, area: Rect, verdict: &Verdict, scene: &Scene<'_>) {
     let summary = wrap(&sanitise(&verdict.summary), width);
     let needed = u16::try_from(summary.len()).unwrap_or(u16::MAX).saturating_add(action_rows);
     let has_spare = needed < area.height;
-    let also = also(verdict).filter(|_| area.height >= 4 || has_spare);
+    let also = if area.height >= 4 || has_spare { also(verdict) } else { None };
     let also = also.or_else(|| others(scene).filter(|_| has_spare));
     let also_rows = u16::from(also.is_some());
     let mut room = area.height - action_rows - also_rows;
@@ -149,7 +149,9 @@ fn answer(buf: &mut Buffer, area: Rect, verdict: &Verdict, scene: &Scene<'_>) {
         write_fit(buf, row, line, Style::new());
     }
     let mut y = area.y + room;
-    if let Some((text, worth)) = action.filter(|_| action_rows > 0) {
+    if action_rows > 0
+        && let Some((text, worth)) = action
+    {
         let style = if verdict.is_healthy() { theme.dim() } else { accent(scene).patch(theme.strong()) };
         let row = Rect { y, height: 1, ..area };
         let end = worth.map_or(row.right(), |worth| write_right(buf, row.x, y, row.right(), &worth, style) - 2);
@@ -172,7 +174,9 @@ fn answer(buf: &mut Buffer, area: Rect, verdict: &Verdict, scene: &Scene<'_>) {
         }
         y += 1;
     }
-    if let Some(also) = also.filter(|_| also_rows > 0) {
+    if also_rows > 0
+        && let Some(also) = also
+    {
         write_fit(buf, Rect { y, height: 1, ..area }, &also, theme.dim());
     }
 }
@@ -195,7 +199,7 @@ const TITLE: usize = 24;
 fn action(verdict: &Verdict, width: usize) -> Option<(String, Option<String>)> {
     let is_unsure = verdict.class == Class::Unknown || verdict.confidence < 0.5;
     let fix = verdict.not_seen.iter().find_map(|missing| Some((missing, missing.fix.as_deref()?)));
-    if let Some((missing, fix)) = fix.filter(|_| is_unsure) {
+    if is_unsure && let Some((missing, fix)) = fix {
         return Some((format!("▶ To read {}: {}", missing.what.title(), sanitise(fix)), None));
     }
     let Some(first) = verdict.advice.first() else {

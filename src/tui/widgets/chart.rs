@@ -11,7 +11,7 @@ use crate::history::timeline::TimelinePoint;
 use crate::rates::Frame;
 use crate::tui::charts::{self, ChartColumns};
 use crate::tui::format;
-use crate::tui::theme::Look;
+use crate::tui::theme::{Look, WithLook};
 use crate::zone;
 
 /// How the top of a value axis is chosen.

@@ -54,6 +54,6 @@ impl<'a> Scene<'a> {
         let ns = self.job.cursor()?.frame.monotonic_ns;
         let window = self.window(cells);
         // The newest moment may not be drawn yet.
-        window.cell_of(ns.min(window.edge_ns)).filter(|_| !window.sweep)
+        if !window.sweep { window.cell_of(ns.min(window.edge_ns)) } else { None }
     }
 }

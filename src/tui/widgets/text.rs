@@ -74,9 +74,11 @@ fn piece_lines(width: u16, separator: &str, pieces: &[Piece]) -> Vec<Line<'stati
     for (text, style) in pieces {
         let (span, cells, before) = (Span::styled(text.clone(), *style), cells(text), cells(separator));
         end = end.saturating_add(before).saturating_add(cells);
-        match lines.last_mut().filter(|_| end <= width) {
-            Some(line) => line.extend([Span::styled(mark.to_owned(), *style), Span::raw(gap.to_owned()), span]),
-            None => {
+        match lines.last_mut() {
+            Some(line) if end <= width => {
+                line.extend([Span::styled(mark.to_owned(), *style), Span::raw(gap.to_owned()), span])
+            }
+            _ => {
                 lines.push(Line::from(span));
                 end = cells;
             }

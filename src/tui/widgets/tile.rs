@@ -14,6 +14,7 @@ use super::text::{count, write_lines};
 use crate::diagnosis::verdict::Class;
 use crate::history::timeline::TimelinePoint;
 use crate::tui::charts::{self, ChartColumns};
+use crate::tui::theme::WithLook;
 
 /// Minimum width for a third column of tiles.
 const THREE_COLUMNS: u16 = 160;
@@ -137,7 +138,10 @@ pub fn draw_row(buf: &mut Buffer, area: Rect, tiles: &[Tile], is_last: bool, sce
     for (place, tile) in (0..).zip(tiles) {
         let width = area.width / count + u16::from(place < area.width % count);
         let below = tile.draw(buf, Rect { x, width, ..area }, scene, hits);
-        if let Some(below) = below.filter(|_| is_last && framed(buf.area)) {
+        if is_last
+            && framed(buf.area)
+            && let Some(below) = below
+        {
             ruler(buf, Rect { x: below.x + 1, width: below.width.saturating_sub(2), ..below }, scene, hits);
         }
         x += width;

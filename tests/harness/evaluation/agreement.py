@@ -20,13 +20,13 @@ import time
 from collections.abc import Iterable
 from datetime import datetime
 
-from harness import options, recordings
-from harness.monitor import Monitor, MonitorFailed
+from harness import recordings
+from harness.evaluation import programs
+from harness.monitor import Monitor
 from harness.numbers import known, mean
 from harness.text import markdown, show
-from workloads.labels import Label, by_name
-from workloads.launch import Launched, WorkloadFailed
-from workloads.limits import Unavailable
+from workloads.labels import Label
+from workloads.launch import Launched
 from workloads.processes import ending
 from workloads.truth import Truth
 
@@ -156,27 +156,11 @@ def table(found: list[Agreement]) -> str:
 
 
 def main(words: list[str] | None = None) -> int:
-    parser = options.parser(__doc__, NAME)
-    options.add_monitor(parser)
-    parser.add_argument("--only", help="names of workloads, separated by commas")
+    parser = programs.parser(__doc__, NAME, "figures")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="how long to watch (default: %(default)s)")
-    parser.add_argument("--within", type=float, metavar="POINTS", help="exit with 1 if figures are further off than this")
-    parser.add_argument("--misses", type=int, default=0, help="for --within: how many may be (default: %(default)s)")
     args = parser.parse_args(words)
-    try:
-        monitor = Monitor.given(args)
-    except RuntimeError as error:
-        return options.failed(NAME, error)
-    found = []
-    for name in args.only.split(",") if args.only else PROGRAMS:
-        try:
-            found.append(watch(by_name(name), monitor, args.seconds, args.data))
-        except (Unavailable, MonitorFailed, WorkloadFailed) as error:
-            print(f"{name}: {error}", flush=True)
-            continue
-        print(" | ".join(cells(found[-1])), flush=True)
-    print("\n" + table(found))
-    misses = sum(difference > args.within for one in found for difference in one.off()) if args.within is not None else 0
-    if misses > args.misses:
-        return options.failed(NAME, f"{misses} figures are off by more than {args.within:g} points")
-    return 0 if found else 1
+
+    def one(label: Label, monitor: Monitor) -> Agreement:
+        return watch(label, monitor, args.seconds, args.data)
+
+    return programs.over(args, NAME, PROGRAMS, one, cells, table, Agreement.off)

@@ -15,16 +15,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import subprocess
 import time
 
-from harness import options
-from harness.monitor import Monitor, MonitorFailed
+from harness.evaluation import programs
+from harness.monitor import Monitor
 from harness.numbers import mean
 from harness.text import markdown, show
-from workloads.labels import Label, by_name
-from workloads.launch import Launched, WorkloadFailed
-from workloads.limits import Unavailable
+from workloads.labels import Label
+from workloads.launch import Launched
 
 NAME = "dev.py asked"
 #: Programs of many kinds whose loop runs in the main thread of one process with torch.
@@ -51,9 +49,9 @@ class Asked:
     ms: float | None
     verdict: str
 
-    def off(self) -> float | None:
-        """Points between the waits."""
-        return None if self.true_wait is None or self.wait is None else abs(self.true_wait - self.wait)
+    def off(self) -> list[float]:
+        """Points between the waits, if both are known."""
+        return [] if self.true_wait is None or self.wait is None else [abs(self.true_wait - self.wait)]
 
     def steps_off(self) -> float | None:
         """Percent between the lengths of steps."""
@@ -112,32 +110,26 @@ def cells(one: Asked) -> tuple[str, ...]:
     return (f"`{one.program}`", *(show(figure, ".1f") for figure in figures), one.verdict)
 
 
-def main(words: list[str] | None = None) -> int:
-    parser = options.parser(__doc__, NAME)
-    options.add_monitor(parser)
-    parser.add_argument("--only", help="names of workloads, separated by commas")
-    parser.add_argument("--window", default="2s", help="how long to record (default: %(default)s)")
-    parser.add_argument("--within", type=float, metavar="POINTS", help="exit with 1 if shares are further off than this")
-    parser.add_argument("--misses", type=int, default=0, help="for --within: how many may be (default: %(default)s)")
-    args = parser.parse_args(words)
-    try:
-        monitor = Monitor.given(args)
-    except RuntimeError as error:
-        return options.failed(NAME, error)
-    found: list[Asked] = []
-    for name in args.only.split(",") if args.only else PROGRAMS:
-        try:
-            found.append(ask(by_name(name), monitor, args.window, args.data))
-        except (Unavailable, MonitorFailed, WorkloadFailed, subprocess.SubprocessError) as error:
-            print(f"{name}: {error}", flush=True)
-            continue
-        print(" | ".join(cells(found[-1])), flush=True)
-    off = [points for one in found if (points := one.off()) is not None]
+def told(found: list[Asked]) -> str:
+    """The table, and how far the figures are apart."""
+    off = [points for one in found for points in one.off()]
     steps = [part for one in found if (part := one.steps_off()) is not None]
-    print("\n" + "\n".join(markdown(HEAD, map(cells, found))))
-    print(f"\nWaits: off by {show(mean(off), '.1f')} points in the mean, {show(max(off, default=None), '.1f')} at most;"
-          f" steps: by {show(mean(steps), '.1f')}% in the mean, {show(max(steps, default=None), '.1f')}% at most.")  # fmt: skip
-    misses = sum(points > args.within for points in off) if args.within is not None else 0
-    if misses > args.misses:
-        return options.failed(NAME, f"{misses} shares are off by more than {args.within:g} points")
-    return 0 if found else 1
+    return "\n".join(
+        [
+            *markdown(HEAD, map(cells, found)),
+            "",
+            f"Waits: off by {show(mean(off), '.1f')} points in the mean, {show(max(off, default=None), '.1f')} at most;"
+            f" steps: by {show(mean(steps), '.1f')}% in the mean, {show(max(steps, default=None), '.1f')}% at most.",
+        ]
+    )
+
+
+def main(words: list[str] | None = None) -> int:
+    parser = programs.parser(__doc__, NAME, "shares")
+    parser.add_argument("--window", default="2s", help="how long to record (default: %(default)s)")
+    args = parser.parse_args(words)
+
+    def one(label: Label, monitor: Monitor) -> Asked:
+        return ask(label, monitor, args.window, args.data)
+
+    return programs.over(args, NAME, PROGRAMS, one, cells, told, Asked.off)

@@ -53,7 +53,10 @@ pub(super) fn answer(of: &TraceComparison<'_>) -> String {
 
 /// Why it is not certain, and what makes it certain; `None` where it is.
 pub(super) fn doubt(of: &TraceComparison<'_>) -> Option<String> {
-    let change = of.compared.steps.as_ref().ok().filter(|_| of.result() == StepResult::Unclear)?;
+    let change = of.compared.steps.as_ref().ok()?;
+    if of.result() != StepResult::Unclear {
+        return None;
+    }
     if of.change.per == Per::Window {
         let without = of.sides().into_iter().filter(|side| side.account.steps == 0);
         let without: Vec<&str> = without.map(|side| side.name.as_str()).collect();
@@ -129,6 +132,7 @@ impl TraceComparison<'_> {
             StepPart::Operator if is_gpu => "for operators on the host",
             StepPart::Python if is_gpu => "for Python",
             works => {
+                let not_shown = format!("what the {} does not show", self.before.account.noun());
                 let (what, takes) = match works {
                     StepPart::Compute => ("kernels", "take"),
                     StepPart::Copies => ("copies without a kernel beside them", "take"),
@@ -136,7 +140,7 @@ impl TraceComparison<'_> {
                     StepPart::Operator => ("operators", "take"),
                     StepPart::Python => ("Python", "takes"),
                     StepPart::Saving => ("saving", "takes"),
-                    _ => ("what the trace does not show", "takes"),
+                    _ => (not_shown.as_str(), "takes"),
                 };
                 return format!("{what} {takes} {} time", if part.change_ms < 0.0 { "less" } else { "more" });
             }

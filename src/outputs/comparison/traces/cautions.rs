@@ -17,7 +17,7 @@ const FAR_STEP: f64 = 1.5;
 /// What to bear in mind of two traces.
 pub(super) fn listed(sides: [&ComparedTrace<'_>; 2], per: Per) -> Vec<String> {
     let accounts = sides.map(|side| side.account);
-    let of_step = |account: &ProfileAccount| account.steps_by.filter(|_| per == Per::Step);
+    let of_step = |account: &ProfileAccount| if per == Per::Step { account.steps_by } else { None };
     let mut all: Vec<String> = differing([
         ("The GPUs", accounts.map(|account| gpu(account).unwrap_or_default())),
         ("The numbers of ranks", accounts.map(|account| number(account.world_size))),
@@ -29,16 +29,19 @@ pub(super) fn listed(sides: [&ComparedTrace<'_>; 2], per: Per) -> Vec<String> {
         [before, after] if before == after => None,
         [before, _] => sides.into_iter().nth(usize::from(!before)).map(|side| &side.name),
     };
+    let are_files = accounts.iter().all(|account| account.is_of_file());
+    let by = |option: &str| if are_files { format!(" ({option})") } else { String::new() };
     let slows = |name, what: &str| format!("{what} in {name} alone, which slows the loop there.");
     all.extend(
         in_one(|account| !account.devices.is_empty()).map(|name| format!("Work on a GPU is in {name} alone.")),
     );
     all.extend(
         in_one(|account| account.with_stack)
-            .map(|name| slows(name, "Python functions were recorded (with_stack=True)")),
+            .map(|name| slows(name, &format!("Python functions were recorded{}", by("with_stack=True")))),
     );
     all.extend(
-        in_one(|account| account.with_shapes).map(|name| slows(name, "Shapes were recorded (record_shapes=True)")),
+        in_one(|account| account.with_shapes)
+            .map(|name| slows(name, &format!("Shapes were recorded{}", by("record_shapes=True")))),
     );
     if per == Per::Window {
         all.extend(other_windows(accounts));

@@ -3,8 +3,8 @@
 use super::super::tables::{
     LEAST_SHARE, columns, milliseconds, pairs, part_rows, share_row, signed_ms, two, value_row,
 };
-use super::cautions::gpu;
-use super::{ComparedTrace, TraceComparison};
+use super::cautions::{self, gpu};
+use super::{AnyComparison, ComparedTrace, TraceComparison};
 use crate::outputs::profile_sections::mark;
 use crate::outputs::report::{Column, Section, SectionBody, headline, with_worth};
 use crate::profiles::account::{CopyDirection, ProfileAccount};
@@ -23,6 +23,28 @@ const OF_COLLECTIVES: &str = "Time in which no other kernel ran.";
 
 /// Everything else.
 pub(super) fn sections(of: &TraceComparison<'_>) -> Vec<Section> {
+    let mut all = accounts(of);
+    all.extend([of.verdicts(), of.traces("Traces")]);
+    all
+}
+
+/// The same of the profiles of two runs: what changed in them comes first, and titles say that it is of them.
+pub(super) fn sections_of_runs(of: &TraceComparison<'_>) -> Vec<Section> {
+    let cautions = cautions::listed(of.sides(), of.change.per);
+    let answer = Section::new("The profiles", SectionBody::Text(of.answer())).noting(cautions);
+    let mut all = accounts(of);
+    all.push(of.traces("Profiles"));
+    for section in &mut all {
+        if !section.title.ends_with("rofiles") {
+            section.title.push_str(", in the profiles");
+        }
+    }
+    all.insert(0, answer);
+    all
+}
+
+/// What ran before and after.
+fn accounts(of: &TraceComparison<'_>) -> Vec<Section> {
     let change = &of.change;
     vec![
         of.parts(),
@@ -39,8 +61,6 @@ pub(super) fn sections(of: &TraceComparison<'_>) -> Vec<Section> {
         of.rows("Calls that wait for the GPU", &change.syncs, ["they wait", "call"], sync, Some(OF_SYNCS)),
         of.rows("Collectives", &change.collectives, ["in all", "collective"], collective, Some(OF_COLLECTIVES)),
         of.rows("Copies", &change.copies, ["bytes", "copy"], copy, None),
-        of.verdicts(),
-        of.traces(),
     ]
 }
 
@@ -145,7 +165,7 @@ impl TraceComparison<'_> {
         Section::new("Verdict", SectionBody::Table(columns, rows.collect()))
     }
 
-    fn traces(&self) -> Section {
+    fn traces(&self, title: &str) -> Section {
         let of = |show: fn(&ComparedTrace<'_>) -> String| self.sides().map(show);
         let yes = |is: bool| if is { "recorded" } else { "not recorded" }.to_owned();
         let recorded = |is: fn(&ProfileAccount) -> bool| self.sides().map(|side| yes(is(side.account)));
@@ -161,7 +181,7 @@ impl TraceComparison<'_> {
         ];
         let note =
             "The margin knows only these windows. What varies over minutes, like clocks or data, is not in it.";
-        Section::new("Traces", SectionBody::Table(two("what"), pairs(rows))).noting([note.to_owned()])
+        Section::new(title, SectionBody::Table(two("what"), pairs(rows))).noting([note.to_owned()])
     }
 }
 

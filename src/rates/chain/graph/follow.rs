@@ -230,9 +230,9 @@ impl<'a> Graph<'a> {
         let paths = self.paths_through(first, by, trail);
         // A server's first thread may be idle while another thread answers.
         let rests = paths.iter().all(|path| path.end.rank() > WaitEnd::Timer.rank());
-        match busiest_but(Some(first.tid)).filter(|_| rests) {
-            Some(other) => self.best(vec![paths, self.paths_through(other, by, trail)]),
-            None => paths,
+        match busiest_but(Some(first.tid)) {
+            Some(other) if rests => self.best(vec![paths, self.paths_through(other, by, trail)]),
+            _ => paths,
         }
     }
 

@@ -96,7 +96,8 @@ fn neighbours(text: &mut Text, frame: &Frame) {
     const COLUMNS: [Column; 4] = [("PID", 7), ("UID", 6), ("CPU", 6), ("memory", 9)];
     let known = frame.neighbours.as_ref();
     let is_wide = text.width >= ROOMY;
-    let over = known.filter(|_| is_wide).map(|n| format!(", over {} s", format::number(Some(n.seconds))));
+    let over = if is_wide { known } else { None };
+    let over = over.map(|n| format!(", over {} s", format::number(Some(n.seconds))));
     let others = if is_wide { "other processes" } else { "others" };
     text.table_heading(&format!("{} {others}{}", table::headings(&COLUMNS), over.unwrap_or_default()));
     let remark = match known {

@@ -5,6 +5,7 @@ mod code;
 mod counter_evidence;
 mod sources;
 
+use jiff::tz::TimeZone;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -15,9 +16,10 @@ use crate::diagnosis::Side;
 use crate::diagnosis::verdict::{Class, Rank, Verdict};
 use crate::text::{sanitise, wrap};
 use crate::tui::format;
-use crate::tui::labels::{advice_line, split};
+use crate::tui::labels::{advice_line, split, taken};
 use crate::tui::widgets::table::{self, Column};
 use crate::tui::widgets::{Drawn, Piece, Scene, Text, card, scrolled};
+use crate::zone;
 
 /// Maximum entries of any list: no real verdict has more, but a hand-made one may.
 const MOST_FINDINGS: usize = 64;
@@ -33,7 +35,7 @@ impl Content for Findings {
             None => text.line("No verdict yet: the first one takes a few seconds.", Style::new()),
             Some(verdict) => {
                 advice(&mut text, verdict);
-                evidence(&mut text, verdict);
+                evidence(&mut text, verdict, scene.zone);
                 counter_evidence::add(&mut text, verdict, scene);
                 not_seen(&mut text, verdict);
                 ranks(&mut text, verdict);
@@ -63,14 +65,20 @@ fn advice(text: &mut Text, verdict: &Verdict) {
         text.wrapped("", 5, &title, style);
         text.wrapped("", 5, &advice.why, Style::new());
     }
-    if let Some(ceiling) = verdict.ceiling.filter(|_| !verdict.advice.is_empty()) {
+    if !verdict.advice.is_empty()
+        && let Some(ceiling) = verdict.ceiling
+    {
         text.wrapped("  ", 2, &ceiling.words(), Style::new());
     }
 }
 
 /// A table: signal, value, threshold, on which side of the threshold the value lies, what the signal means.
-fn evidence(text: &mut Text, verdict: &Verdict) {
+fn evidence(text: &mut Text, verdict: &Verdict, zone: &TimeZone) {
     text.heading("Evidence");
+    if let (Some(taken_ms), Some(age_s)) = (verdict.profile_unix_ms, verdict.profile_age_s) {
+        let text_of = format!("Profile of {}, {}.", zone::clock(taken_ms, zone), taken(age_s));
+        text.wrapped("  ", 2, &text_of, Style::new());
+    }
     if verdict.evidence.is_empty() {
         text.wrapped("", 2, "No evidence yet.", Style::new());
         return;
@@ -89,7 +97,7 @@ fn evidence(text: &mut Text, verdict: &Verdict) {
         let indent = indent.into_iter().sum();
         let strong = if side == Some(Side::Over) { text.theme.strong() } else { Style::new() };
         let threshold = (table::set(&threshold, value_cells), text.theme.dim());
-        hanging(text, [(start, Style::new()), threshold, (behind, strong)], indent, 16, &e.text);
+        hanging(text, [(start, Style::new()), threshold, (behind, strong)], indent, 16, &e.words());
     }
 }
 

@@ -30,7 +30,9 @@ pub fn pieces(frame: &Frame, scene: &Scene<'_>, width: u16) -> Vec<Piece> {
         (n, own) => format!("{n} GPUs: {own} of this job (*)"),
     });
     let known = || ours.iter().map(|gpu| gpu.utilization_pct.filter(|pct| pct.is_finite()));
-    if let Some(mean) = mean(known()).filter(|_| ours.len() > 1) {
+    if ours.len() > 1
+        && let Some(mean) = mean(known())
+    {
         let (low, high) = known().flatten().fold((mean, mean), |(low, high), pct| (low.min(pct), high.max(pct)));
         fact(format!("use {low:.0}–{high:.0}% (mean {mean:.0}%)"));
     }
@@ -83,7 +85,7 @@ fn idle(frame: &Frame) -> Option<String> {
     let ours = || frame.gpus.iter().filter(|gpu| gpu.attached);
     let busiest = ours().filter_map(|gpu| gpu.utilization_pct).filter(|pct| pct.is_finite()).fold(0.0, f64::max);
     let idle: Vec<&GpuRates> = ours().filter(|gpu| labels::is_idle(gpu)).collect();
-    let first = idle.first().filter(|_| busiest >= BUSY_PCT)?;
+    let first = if busiest >= BUSY_PCT { idle.first()? } else { return None };
     let others = match idle.len() {
         1 => String::new(),
         n => format!(" and {} more", n - 1),

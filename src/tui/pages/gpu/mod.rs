@@ -26,7 +26,7 @@ use crate::rates::Frame;
 use crate::rates::frame::GpuRates;
 use crate::tui::charts::{self, ChartColumns};
 use crate::tui::format;
-use crate::tui::theme::Look;
+use crate::tui::theme::{Look, WithLook};
 use crate::tui::widgets::panel::Panel;
 use crate::tui::widgets::tile::{Body, Tile};
 use crate::tui::widgets::{ChartLine, Drawn, Scene, Scroll, Text, Top, beside, count, scrolled, write};
@@ -70,7 +70,9 @@ fn devices(page: &mut Scroll<'_>, frame: &Frame, scene: &Scene<'_>) {
             let rows = [1, 1, plan.device_rows - 2].map(|rows| text(page.next(rows)));
             device::dense(page.buf, rows, gpu, frame, theme);
         }
-        if let Some((x, past)) = side.as_ref().filter(|_| whole.height > 0) {
+        if whole.height > 0
+            && let Some((x, past)) = side.as_ref()
+        {
             let chart = beside(whole, *x);
             past.draw(page.buf, chart, i, gpu, scene);
             page.chart(chart);
@@ -117,7 +119,7 @@ fn timelines(page: &mut Scroll<'_>, plan: &GpuPlan, frame: &Frame, scene: &Scene
         tiles.push(Tile { panel, body: Body::Gpu(place), weight: 1 });
     }
     let mean = if frame.gpus.iter().filter(|gpu| gpu.attached).count() > 1 { "mean, " } else { "" };
-    for (line, of) in MEANS.iter().filter(|_| plan.mean_rows > 0) {
+    for (line, of) in if plan.mean_rows > 0 { MEANS.as_slice() } else { &[] } {
         let mut tile = Tile::chart(*line, "", scene);
         tile.panel.value.push((format!("{mean}{of}"), theme.dim()));
         tiles.push(tile);

@@ -35,7 +35,7 @@ fn all(frame: &Frame) -> impl Iterator<Item = (&GpuRates, &GpuProcessRates)> {
 
 fn line(gpu: &GpuRates, process: &GpuProcessRates, frame: &Frame, width: usize) -> String {
     let ours = process.ours == Some(true);
-    let known = frame.processes.iter().find(|known| known.id.pid == process.pid).filter(|_| ours);
+    let known = if ours { frame.processes.iter().find(|known| known.id.pid == process.pid) } else { None };
     let whose = match process.ours {
         Some(true) => "  * ours",
         Some(false) => "    other",

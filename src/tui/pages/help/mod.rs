@@ -10,7 +10,7 @@ use super::keys::{Binding, by_task};
 use crate::diagnosis::verdict::Class;
 use crate::rates::time_split::LoopActivity;
 use crate::text::wrap;
-use crate::tui::theme::Look;
+use crate::tui::theme::{Look, WithLook};
 use crate::tui::widgets::{Drawn, Scene, Text, scrolled};
 
 /// Minimum width for two columns.

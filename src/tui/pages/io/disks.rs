@@ -44,7 +44,7 @@ fn columns(width: usize) -> &'static [Column] {
 /// Adds heading and lines.
 pub fn add(text: &mut Text, bars: &mut DiskBars, frame: &Frame, scene: &Scene<'_>, detail: Detail) {
     let (storage, theme) = (&frame.storage, text.theme);
-    let status = Some(&scene.job.sources.storage).filter(|_| scene.job.is_live());
+    let status = if scene.job.is_live() { Some(&scene.job.sources.storage) } else { None };
     if storage.devices.is_empty() {
         let told = scene.not_seen(Subject::Disks);
         let why = status.and_then(|s| s.reason.as_deref()).or(told.map(|missing| missing.why.as_str()));

@@ -63,12 +63,16 @@ impl Content for Overview {
         for (rows, draw) in wanted.into_iter().rev() {
             let list;
             (rest, list) = cut_bottom(rest, rows);
-            if let Some(frame) = frame.filter(|_| list.height > 0) {
+            if list.height > 0
+                && let Some(frame) = frame
+            {
                 draw(buf, list, frame, scene);
             }
         }
         let mut tiles = tiles::all(scene);
-        if let Some(text) = tiles::no_gpu(scene).filter(|_| rest.height > 8) {
+        if rest.height > 8
+            && let Some(text) = tiles::no_gpu(scene)
+        {
             let line;
             (rest, line) = cut_bottom(rest, 1);
             write_fit(

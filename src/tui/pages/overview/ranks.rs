@@ -7,7 +7,7 @@ use crate::rates::Frame;
 use crate::rates::frame::TrainerRates;
 use crate::tui::charts;
 use crate::tui::labels::whole_percent;
-use crate::tui::theme::Theme;
+use crate::tui::theme::{Theme, WithLook};
 use crate::tui::widgets::panel::Panel;
 use crate::tui::widgets::{Scene, bars, write};
 

@@ -8,6 +8,7 @@ use crate::rates::time_split::LoopActivity;
 use crate::rates::{Frame, mean};
 use crate::sample::{SourceState, SourceStatus};
 use crate::text::sanitise;
+use crate::tui::theme::WithLook;
 use crate::tui::widgets::panel::Panel;
 use crate::tui::widgets::tile::{Body, Tile};
 use crate::tui::widgets::{ChartLine, Scene, Top, card};
@@ -72,7 +73,7 @@ fn steps(scene: &Scene<'_>) -> Option<Tile> {
 fn the_loop(frame: &Frame, scene: &Scene<'_>) -> Tile {
     let theme = scene.theme;
     // The verdict's shares are of one rank; with several ranks, the chart and its title show the mean.
-    let told = scene.verdict().filter(|_| frame.trainers.len() < 2).and_then(|verdict| verdict.shares);
+    let told = if frame.trainers.len() < 2 { scene.verdict().and_then(|verdict| verdict.shares) } else { None };
     let shares = told.or_else(|| frame.loop_shares());
     let ranks = if frame.trainers.len() > 1 { format!(" ×{}", frame.trainers.len()) } else { String::new() };
     let mut panel = Panel::new(format!("training loop{ranks}"), theme.strong());
@@ -86,7 +87,10 @@ fn the_loop(frame: &Frame, scene: &Scene<'_>) -> Tile {
     for activity in shown.into_iter().filter(|a| *a != LoopActivity::Other || !is_small(*a)) {
         let look = activity.look();
         let share = format::share(shares.map(|shares| shares[activity]));
-        let word = waited_for.filter(|_| activity == LoopActivity::Other).unwrap_or_else(|| activity.short());
+        let word = match waited_for {
+            Some(word) if activity == LoopActivity::Other => word,
+            _ => activity.short(),
+        };
         let text = format!("{} {word} {share:>VALUE_CELLS$}", theme.glyph(look));
         panel = panel.with(text, charts::loop_style(activity, scene.verdict(), theme));
     }
@@ -129,7 +133,7 @@ fn gpu(frame: &Frame, scene: &Scene<'_>) -> Option<Tile> {
     let first = ours.first()?;
     let use_now = mean(ours.iter().map(|gpu| gpu.utilization_pct));
     // The account's share if there is one, so that the page shows the same number everywhere.
-    let idle = scene.verdict().filter(|_| ours.len() == 1).and_then(|verdict| verdict.gpu_idle);
+    let idle = if ours.len() == 1 { scene.verdict().and_then(|verdict| verdict.gpu_idle) } else { None };
     let used = idle.map_or_else(|| format::percent(use_now), |idle| format::share(Some(1.0 - idle.total)));
     let sum = |of: fn(&GpuRates) -> Option<u64>| {
         let each: Option<Vec<u64>> = ours.iter().map(|gpu| of(gpu)).collect();

@@ -45,9 +45,9 @@ fn one(buf: &mut Buffer, area: Rect, worker: &WorkerRates, scene: &Scene<'_>) {
         return;
     };
     let (share, rate) = (share * 100.0, format::number(worker.batches_per_s));
-    let text = match by_stacks(worker.id.pid, scene).filter(|_| [Look::BUSY, Look::IO].contains(&most)) {
-        Some(name) => format!("{share:>3.0}% {name:<9} {rate}/s"),
-        None => format!("{share:>3.0}% {:<5} {rate}/s", most.word),
+    let text = match by_stacks(worker.id.pid, scene) {
+        Some(name) if [Look::BUSY, Look::IO].contains(&most) => format!("{share:>3.0}% {name:<9} {rate}/s"),
+        _ => format!("{share:>3.0}% {:<5} {rate}/s", most.word),
     };
     write(buf, bar.right() + 1, area.y, area.right(), &text, theme.style(most));
 }

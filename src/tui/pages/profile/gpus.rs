@@ -70,7 +70,9 @@ impl PartBars {
         };
         let mut bars: Vec<_> = account.devices.iter().take(most).map(of_gpu).collect();
         let more = account.devices.len() - bars.len();
-        if let Some(of_loop) = account.of_loop.as_ref().filter(|_| bars.is_empty()) {
+        if bars.is_empty()
+            && let Some(of_loop) = account.of_loop.as_ref()
+        {
             let none = || (String::new(), Style::new());
             let parts = profile_sections::loop_parts(of_loop);
             bars.push(PartBar { name: "training loop".to_owned(), ends: [none(), none()], parts });

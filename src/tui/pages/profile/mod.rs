@@ -55,7 +55,7 @@ impl Content for Profile {
     fn refresh(&mut self, scene: &Scene<'_>) {
         self.cursor.refresh(scene.verdict().and_then(|verdict| verdict.profile.as_ref()));
         let before = std::mem::take(&mut self.tables);
-        let name = before.get(self.current).map(|table| table.name).filter(|_| self.chosen);
+        let name = if self.chosen { before.get(self.current).map(|table| table.name) } else { None };
         let Some((verdict, account)) = scene.verdict().and_then(|v| Some((v, v.profile.as_deref()?))) else {
             self.chosen = false;
             return;

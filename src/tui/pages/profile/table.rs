@@ -131,7 +131,7 @@ impl ShownTable {
 /// part of a call's name that does not fit, then what says less of call and operator. The place stays.
 pub fn shortened(value: &str, width: u16) -> String {
     let width = usize::from(width);
-    let function = value.rfind(" (").filter(|_| value.ends_with(')') && value.contains(".py:"));
+    let function = if value.ends_with(')') && value.contains(".py:") { value.rfind(" (") } else { None };
     let value = function.and_then(|at| value.get(..at)).filter(|_| value.width() > width).unwrap_or(value);
     // The shapes of an operator have commas as well.
     let place = value.rsplit_once(", ").filter(|(_, place)| place.contains(':'));

@@ -14,7 +14,7 @@ use super::table::ShownTable;
 use crate::outputs::profile_sections;
 use crate::profiles::account::ProfileAccount;
 use crate::text::sanitise;
-use crate::tui::format;
+use crate::tui::labels::taken;
 use crate::tui::theme::Theme;
 use crate::tui::widgets::card;
 use crate::tui::widgets::panel::{self, Panel, framed};
@@ -109,10 +109,7 @@ fn tables(buf: &mut Buffer, area: Rect, page: &Profile, top: usize, scene: &Scen
 fn head(account: &ProfileAccount, scene: &Scene<'_>) -> Vec<Piece> {
     let mut pieces = Vec::new();
     let age_s = scene.verdict().and_then(|verdict| verdict.profile_age_s);
-    pieces.extend(age_s.map(|age_s| match age_s {
-        ..1.0 => ("taken just now".to_owned(), Style::new()),
-        age_s => (format!("taken {} ago", format::duration(age_s)), Style::new()),
-    }));
+    pieces.extend(age_s.map(|age_s| (taken(age_s), Style::new())));
     let file = account.file.as_deref().map(|file| sanitise(file).into_owned());
     pieces.extend(file.map(|file| (file, Style::new())));
     let facts = profile_sections::window_facts(account);
@@ -192,7 +189,7 @@ fn one(
     let name = if current { theme.strong() } else { Style::new() };
     let count = if current { table.place() } else { table.count().to_string() };
     let mut edges = Panel::new(table.title.clone(), name).with(count, theme.strong());
-    edges.edge = Some(card::accent(scene)).filter(|_| current && framed(buf.area));
+    edges.edge = if current && framed(buf.area) { Some(card::accent(scene)) } else { None };
     if current {
         edges = edges.with("Enter in full", theme.dim());
     }

@@ -11,6 +11,7 @@ use crate::history::archive::MomentId;
 use crate::history::totals::Totals;
 use crate::tui::format;
 use crate::tui::summary::{self, SummaryLine};
+use crate::tui::theme::WithLook;
 use crate::tui::widgets::table::{self, Column};
 use crate::tui::widgets::{Drawn, Scene, Text, bars, scrolled, write_fit};
 use crate::zone;

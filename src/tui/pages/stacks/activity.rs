@@ -2,7 +2,7 @@
 
 use crate::rates::stacks::Activity;
 use crate::rates::time_split::LoopActivity;
-use crate::tui::theme::Look;
+use crate::tui::theme::{Look, WithLook};
 
 /// In the order of bars, with their letters: getting a batch, work on it, waits for others, the rest.
 pub const ORDER: [(Activity, char); Activity::COUNT] = [
@@ -30,9 +30,9 @@ pub const ORDER: [(Activity, char); Activity::COUNT] = [
     (Activity::Python, '.'),
 ];
 
-impl Activity {
+impl WithLook for Activity {
     /// Its color, by kind of time, and its word, at most twelve cells.
-    pub(super) fn look(self) -> Look {
+    fn look(self) -> Look {
         let kind = match self {
             Self::Load | Self::HandOver => Look::IO,
             Self::Decode | Self::Transform | Self::Collate => Look::BUSY,

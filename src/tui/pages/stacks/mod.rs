@@ -101,7 +101,7 @@ impl Stacks {
 
     /// Rebuilds the lines, and finds the selected one among them, or the part that contained it.
     fn list(&mut self, scene: &Scene<'_>) {
-        let selected = self.rows.get(self.selected).filter(|_| self.chosen);
+        let selected = if self.chosen { self.rows.get(self.selected) } else { None };
         let mut wanted = selected.map(|row| row.key.clone()).unwrap_or_default();
         self.rows = outline::rows(&self.recent, scene.job, &self.turned);
         if wanted.is_empty() {

@@ -21,7 +21,7 @@ use super::{Stacks, absent, activity};
 use crate::rates::stacks::Activities;
 use crate::rates::time_split::LoopActivity;
 use crate::text::{fit, sanitise};
-use crate::tui::theme::{Look, Theme};
+use crate::tui::theme::{Look, Theme, WithLook};
 use crate::tui::widgets::{
     Drawn, Hit, Scene, bars, behind, cells, count, list, write, write_fit, write_lines, write_right,
 };
