@@ -15,11 +15,11 @@ use clap::builder::{NonEmptyStringValueParser, PossibleValue, TypedValueParser};
 use clap::{Arg, ArgMatches, Args, Parser, Subcommand, ValueEnum};
 
 use crate::config::{Settings, is_said, parse_pid, parse_profile_length, parse_window};
-use crate::diagnosis::causes;
-use crate::diagnosis::verdict::Class;
-use crate::errors::Failure;
-use crate::imports::ImportFormat;
-use crate::outputs::explanation::TOPICS;
+use trainmon_base::errors::Failure;
+use trainmon_diagnosis::diagnosis::causes;
+use trainmon_diagnosis::diagnosis::verdict::Class;
+use trainmon_imports::ImportFormat;
+use trainmon_outputs::explanation::TOPICS;
 
 /// See what holds a training job back: the data loader, storage, the CPUs or the GPU.
 /// trainmon watches a running job from the outside. The job needs no changes and no restart.

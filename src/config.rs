@@ -22,11 +22,11 @@ use std::time::Duration;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, FromArgMatches};
 
-use crate::errors::Failure;
-use crate::trust;
-use crate::tui::arrangement::check_distinct;
-use crate::tui::theme;
 pub use options::{Call, Settings};
+use trainmon_base::errors::Failure;
+use trainmon_base::trust;
+use trainmon_tui::arrangement::check_distinct;
+use trainmon_tui::theme;
 pub use values::{parse_pid, parse_profile_length, parse_window};
 
 /// How long `diagnose` watches without `--duration`.
@@ -128,8 +128,8 @@ mod tests {
 
     use super::file::parse;
     use super::*;
-    use crate::rates::GpuChoice;
-    use crate::tui::pages::Page;
+    use trainmon_rates::GpuChoice;
+    use trainmon_tui::pages::Page;
 
     const SAMPLE: &str = include_str!("../assets/config.toml");
 

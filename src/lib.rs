@@ -3,35 +3,22 @@
 #![doc = include_str!("../docs/architecture.md")]
 
 pub mod cli;
-pub mod collector;
 pub mod commands;
 pub mod config;
 pub mod demo;
-pub mod diagnosis;
-pub mod errors;
-pub mod fleet;
-pub mod foreground;
-mod heap;
-pub mod history;
-pub mod http;
-pub mod imports;
-pub mod jobs;
-pub mod leave;
 pub mod logging;
-pub mod mcp;
-pub mod outputs;
-pub mod pipeline;
-pub mod profiles;
-pub mod rates;
-pub mod sample;
-pub mod signals;
-pub mod sources;
-pub mod streams;
-pub mod text;
-pub mod trust;
-pub mod tui;
-pub mod watch;
-pub mod zone;
+
+pub use trainmon_attach::{collector, jobs};
+pub use trainmon_base::{errors, foreground, heap, leave, signals, streams, text, trust, zone};
+pub use trainmon_diagnosis::{diagnosis, fleet, history, pipeline, watch};
+pub use trainmon_imports as imports;
+pub use trainmon_outputs as outputs;
+pub use trainmon_profiles as profiles;
+pub use trainmon_rates as rates;
+pub use trainmon_sample as sample;
+pub use trainmon_serve::{http, mcp};
+pub use trainmon_sources as sources;
+pub use trainmon_tui as tui;
 
 use std::ffi::OsString;
 use std::io::IsTerminal;

@@ -13,8 +13,8 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::config::state_folder;
-use crate::errors::{self, Failure};
-use crate::trust;
+use trainmon_base::errors::{self, Failure};
+use trainmon_base::trust;
 
 /// Sends messages to `file`, or, if only `RUST_LOG` is set, to `$XDG_STATE_HOME/trainmon/trainmon.log`. `RUST_LOG` sets
 /// the level; the default is `info`.
@@ -65,7 +65,7 @@ struct OneLine<W>(W);
 impl<W: Write> Write for OneLine<W> {
     fn write(&mut self, message: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8_lossy(message);
-        let line = format!("{}\n", crate::text::sanitise(text.trim_end_matches('\n')));
+        let line = format!("{}\n", trainmon_base::text::sanitise(text.trim_end_matches('\n')));
         self.0.write_all(line.as_bytes())?;
         Ok(message.len())
     }

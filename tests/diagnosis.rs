@@ -466,7 +466,7 @@ fn every_cause_has_a_case() {
 /// Rules compare with numbers that have names: no file of a cause holds a decimal but in those and in its words.
 #[test]
 fn no_rule_compares_with_a_bare_literal() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/diagnosis");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/diagnosis/src/diagnosis");
     let files = std::fs::read_dir(folder.join("causes")).unwrap().map(|entry| entry.unwrap().path());
     let files: Vec<_> = files.chain(["decision.rs", "phases.rs"].map(|name| folder.join(name))).collect();
     assert!(files.len() > Cause::ALL.len(), "{files:?}");

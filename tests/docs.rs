@@ -190,7 +190,7 @@ fn fields_of(file: &str, name: &str) -> Vec<(String, String)> {
 
 #[test]
 fn every_key_of_the_json_is_described_by_the_comment_of_its_field() {
-    let (verdict, parts) = ("src/diagnosis/verdict.rs", "src/diagnosis/parts.rs");
+    let (verdict, parts) = ("crates/diagnosis/src/diagnosis/verdict.rs", "crates/diagnosis/src/diagnosis/parts.rs");
     let mut rows = vec!["| key | what it is |".to_owned(), "|---|---|".to_owned()];
     for (above, file, name) in [
         ("", verdict, "Verdict"),
@@ -201,12 +201,12 @@ fn every_key_of_the_json_is_described_by_the_comment_of_its_field() {
         ("workers[].", parts, "WorkerVerdict"),
         ("workers[].stages.", parts, "Stages"),
         ("workers[].hottest.", parts, "Hottest"),
-        ("evidence[].", "src/diagnosis/signals.rs", "Evidence"),
+        ("evidence[].", "crates/diagnosis/src/diagnosis/signals.rs", "Evidence"),
         ("advice[].", parts, "Advice"),
-        ("ceiling.", "src/diagnosis/ceiling.rs", "Ceiling"),
-        ("other_findings[].", "src/diagnosis/causes/judgement.rs", "Finding"),
-        ("culprits[].", "src/diagnosis/culprits.rs", "Culprit"),
-        ("chain[].", "src/diagnosis/chain/node.rs", "ChainNode"),
+        ("ceiling.", "crates/diagnosis/src/diagnosis/ceiling.rs", "Ceiling"),
+        ("other_findings[].", "crates/diagnosis/src/diagnosis/causes/judgement.rs", "Finding"),
+        ("culprits[].", "crates/diagnosis/src/diagnosis/culprits.rs", "Culprit"),
+        ("chain[].", "crates/diagnosis/src/diagnosis/chain/node.rs", "ChainNode"),
         ("not_seen[].", verdict, "Unavailable"),
         ("self.", verdict, "OwnCost"),
     ] {
@@ -303,7 +303,7 @@ fn every_key_of_the_fleet_is_described() {
         ("unused[].", "UnusedGpus"),
         ("down[].", "DownExporter"),
     ] {
-        let fields = fields_of("src/fleet/mod.rs", name);
+        let fields = fields_of("crates/diagnosis/src/fleet/mod.rs", name);
         rows.extend(fields.iter().map(|(key, meaning)| format!("| `{above}{key}` | {meaning} |")));
     }
     check_table("docs/fleet.md", "### Keys", &rows);
@@ -397,8 +397,12 @@ fn what_proves_a_promise_exists() {
 }
 
 #[test]
-fn every_folder_of_src_is_on_the_map() {
+fn every_crate_and_folder_of_src_is_on_the_map() {
     let map = read("docs/architecture.md");
+    for name in names("crates") {
+        assert!(map.contains(&format!("`crates/{name}`")), "crates/{name}: say in docs/architecture.md what it is for");
+        assert!(read(&format!("crates/{name}/README.md")).starts_with(&format!("# trainmon-{name}\n")), "{name}");
+    }
     for name in names("src") {
         let name = name.trim_end_matches(".rs");
         let known = ["`", ".rs`"].iter().any(|end| map.contains(&format!("`src/{name}{end}")));

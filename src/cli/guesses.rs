@@ -1,7 +1,7 @@
 //! What users of other programs type: words in place of a command, options that have another name here, and what does it
 //! here.
 
-use crate::text::is_one_of;
+use trainmon_base::text::is_one_of;
 
 /// Words that mean the screen alone: `trainmon attach 1234` is `trainmon 1234`.
 const SCREEN: &str = "attach top monitor view show live open tui ui screen";

@@ -9,8 +9,8 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use super::help::HELP;
 use super::{Cli, guesses};
 use crate::config::parse_pid;
-use crate::errors::printable;
-use crate::text::{fit, nearest, secrets, shell_word};
+use trainmon_base::errors::printable;
+use trainmon_base::text::{fit, nearest, secrets, shell_word};
 
 /// Longest word of the user's that a line repeats, cells.
 const SHOWN: usize = 40;

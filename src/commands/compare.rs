@@ -9,11 +9,11 @@ use super::whole_run::{self, ReadRun};
 use super::{diagnose, print, profiled};
 use crate::cli::CompareArgs;
 use crate::config::Settings;
-use crate::diagnosis::Verdict;
-use crate::errors::{self, ExitCode, Failure};
-use crate::outputs::comparison::traces::{ComparedTrace, TraceComparison};
-use crate::outputs::comparison::{AnyComparison, ComparedRun, Comparison};
-use crate::outputs::{html, markdown, text};
+use trainmon_base::errors::{self, ExitCode, Failure};
+use trainmon_diagnosis::diagnosis::Verdict;
+use trainmon_outputs::comparison::traces::{ComparedTrace, TraceComparison};
+use trainmon_outputs::comparison::{AnyComparison, ComparedRun, Comparison};
+use trainmon_outputs::{html, markdown, text};
 
 /// What it writes.
 const FORMATS: [DocumentFormat; 3] = [DocumentFormat::Html, DocumentFormat::Markdown, DocumentFormat::Json];
@@ -121,7 +121,7 @@ fn write(
         DocumentFormat::Markdown => markdown::comparison(&comparison.page()).into_bytes(),
         DocumentFormat::Json => {
             let mut bytes = Vec::new();
-            crate::text::json::pretty(&mut bytes, &comparison.json())?;
+            trainmon_base::text::json::pretty(&mut bytes, &comparison.json())?;
             bytes
         }
     };

@@ -11,9 +11,9 @@ use super::{LastMoment, live};
 use crate::cli::DemoBottleneck;
 use crate::config::Settings;
 use crate::demo::{DemoJob, RECORDING, python};
-use crate::diagnosis::causes::Cause;
-use crate::diagnosis::verdict::Class;
-use crate::errors::{self, ExitCode, Failure};
+use trainmon_base::errors::{self, ExitCode, Failure};
+use trainmon_diagnosis::diagnosis::causes::Cause;
+use trainmon_diagnosis::diagnosis::verdict::Class;
 
 /// Other processes that take fewer CPUs than this do not change the verdict.
 const NOTABLE_CPUS: f64 = 0.3;

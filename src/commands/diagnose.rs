@@ -14,17 +14,17 @@ use super::profiled;
 use super::progress::{ProgressLine, is_dumb};
 use crate::cli::DiagnoseArgs;
 use crate::config::{DIAGNOSE_DURATION, Settings};
-use crate::diagnosis::Verdict;
-use crate::diagnosis::verdict::{Class, Phase};
-use crate::errors::{self, ExitCode};
-use crate::jobs::session::{EndSignals, Session, block_on};
-use crate::outputs::text;
-use crate::pipeline::{Pipeline, Tick};
-use crate::sample::Sample;
-use crate::sources::processes;
-use crate::sources::recording::Recording;
-use crate::text::format::{SURE, duration, sureness};
-use crate::text::sudo_command;
+use trainmon_attach::jobs::session::{EndSignals, Session, block_on};
+use trainmon_base::errors::{self, ExitCode};
+use trainmon_base::text::format::{SURE, duration, sureness};
+use trainmon_base::text::sudo_command;
+use trainmon_diagnosis::diagnosis::Verdict;
+use trainmon_diagnosis::diagnosis::verdict::{Class, Phase};
+use trainmon_diagnosis::pipeline::{Pipeline, Tick};
+use trainmon_outputs::text;
+use trainmon_sample::Sample;
+use trainmon_sources::processes;
+use trainmon_sources::recording::Recording;
 
 /// `--until-sure` stops once the verdict has been sure, and the same, for so long, nanoseconds.
 const SETTLED_NS: u64 = 3_000_000_000;
@@ -171,8 +171,8 @@ fn hidden_part(settings: &Settings, verdict: &Verdict) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::diagnosis::causes::Cause;
-    use crate::rates::Frame;
+    use trainmon_diagnosis::diagnosis::causes::Cause;
+    use trainmon_rates::Frame;
 
     fn tick(at_s: u64, confidence: f64, change: impl Fn(&mut Verdict)) -> Tick {
         let mut verdict = Verdict {

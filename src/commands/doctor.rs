@@ -14,12 +14,12 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::config::Settings;
-use crate::errors::{ExitCode, Failure, shorten};
-use crate::sample::{GpuDevice, GpuSample, ProcessId, SourceState, SourceStatus};
-use crate::sources::py_spy::{self, PySpy};
-use crate::text::{named_enum, sanitise, wrap_hanging};
-use crate::tui::Theme;
-use crate::tui::theme::Depth;
+use trainmon_base::errors::{ExitCode, Failure, shorten};
+use trainmon_base::text::{named_enum, sanitise, wrap_hanging};
+use trainmon_sample::{GpuDevice, GpuSample, ProcessId, SourceState, SourceStatus};
+use trainmon_sources::py_spy::{self, PySpy};
+use trainmon_tui::Theme;
+use trainmon_tui::theme::Depth;
 
 /// How long the driver may take to answer: seconds without persistence mode, and longer than the trial of its library.
 const GPU_TIMEOUT: Duration = Duration::from_secs(6);
@@ -96,8 +96,8 @@ pub fn run(settings: &Settings, as_json: bool) -> anyhow::Result<ExitCode> {
 pub(super) fn gpus(settings: &Settings) -> impl FnOnce() -> Result<GpuSample, SourceStatus> + Send + 'static {
     let nvml_lib = settings.nvml_lib.clone();
     move || {
-        let mut reader = crate::sources::gpu::open(nvml_lib.as_deref(), None)?;
-        reader.read(crate::sources::simulated_device::monotonic_ns())
+        let mut reader = trainmon_sources::gpu::open(nvml_lib.as_deref(), None)?;
+        reader.read(trainmon_sources::simulated_device::monotonic_ns())
     }
 }
 
@@ -166,14 +166,14 @@ fn within<T: Send + 'static>(time_out: Duration, call: impl FnOnce() -> T + Send
     });
     spawned.ok()?;
     receive.recv_timeout(TELL_AFTER).ok().or_else(|| {
-        crate::errors::note("waiting for the NVIDIA driver (NVML)");
+        trainmon_base::errors::note("waiting for the NVIDIA driver (NVML)");
         receive.recv_timeout(time_out.saturating_sub(TELL_AFTER)).ok()
     })
 }
 
 fn nvml(answer: Option<Result<GpuSample, SourceStatus>>) -> Told {
     match answer {
-        None => with_status(State::Hung, &crate::sources::gpu::hangs(GPU_TIMEOUT.as_secs())),
+        None => with_status(State::Hung, &trainmon_sources::gpu::hangs(GPU_TIMEOUT.as_secs())),
         Some(Ok(gpus)) if gpus.devices.is_empty() => told(State::Absent, "the driver reports no GPU"),
         Some(Ok(gpus)) => {
             let driver = gpus.driver.map(|driver| format!("driver {driver}; ")).unwrap_or_default();
@@ -239,7 +239,7 @@ mod tests {
 
     use super::*;
     use crate::config::Call;
-    use crate::sample::process::PID_MAX;
+    use trainmon_sample::process::PID_MAX;
 
     fn tree(files: &[(&str, &str)]) -> (tempfile::TempDir, Settings) {
         let root = tempfile::tempdir().unwrap();
@@ -323,7 +323,7 @@ mod tests {
         }
         assert_eq!(
             super::findings(&of(PID_MAX), absent, nothing).unwrap_err().exit,
-            crate::errors::ExitCode::NO_PROCESS
+            trainmon_base::errors::ExitCode::NO_PROCESS
         );
     }
 }

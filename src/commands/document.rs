@@ -4,8 +4,8 @@ use std::io::Write;
 use std::path::Path;
 
 use crate::config::Settings;
-use crate::errors::Failure;
-use crate::outputs::whole_file::WholeFile;
+use trainmon_base::errors::Failure;
+use trainmon_outputs::whole_file::WholeFile;
 
 /// A format, by the ending of its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

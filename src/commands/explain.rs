@@ -3,9 +3,9 @@
 
 use serde_json::Value;
 
-use crate::diagnosis::causes::{self, CauseSpec};
-use crate::errors::{ExitCode, Failure};
-use crate::outputs::explanation;
+use trainmon_base::errors::{ExitCode, Failure};
+use trainmon_diagnosis::diagnosis::causes::{self, CauseSpec};
+use trainmon_outputs::explanation;
 
 /// Prints the list of classes and causes, those of one class, or everything about one cause or topic. Without a name it is the
 /// whole list.

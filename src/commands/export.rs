@@ -13,21 +13,21 @@ use hyper::body::Bytes;
 
 use crate::cli::ExportArgs;
 use crate::config::Settings;
-use crate::errors::{self, ExitCode, Failure};
-use crate::http::server::{self, Admission, LoadTls, ServedPage, Site};
-use crate::http::tls;
-use crate::http::token::Token;
-use crate::jobs::JobKey;
-use crate::jobs::followed::{Followed, FollowedJobs};
-use crate::jobs::session::{EndSignals, Reopening, block_on};
-use crate::outputs::log::explain;
-use crate::outputs::metrics::{self, ExportedMachine, FollowedJob, JobCounters, OPEN_METRICS, OwnProcess};
-use crate::pipeline::Tick;
-use crate::rates::frame::GpuRates;
-use crate::rates::{Rates, RatesOptions};
-use crate::sample::{GpuSample, Sample};
-use crate::sources::{clock, regular_file};
-use crate::text::shell_word;
+use trainmon_attach::jobs::JobKey;
+use trainmon_attach::jobs::followed::{Followed, FollowedJobs};
+use trainmon_attach::jobs::session::{EndSignals, Reopening, block_on};
+use trainmon_base::errors::{self, ExitCode, Failure};
+use trainmon_base::text::shell_word;
+use trainmon_diagnosis::pipeline::Tick;
+use trainmon_outputs::log::explain;
+use trainmon_outputs::metrics::{self, ExportedMachine, FollowedJob, JobCounters, OPEN_METRICS, OwnProcess};
+use trainmon_rates::frame::GpuRates;
+use trainmon_rates::{Rates, RatesOptions};
+use trainmon_sample::{GpuSample, Sample};
+use trainmon_serve::http::server::{self, Admission, LoadTls, ServedPage, Site};
+use trainmon_serve::http::tls;
+use trainmon_serve::http::token::Token;
+use trainmon_sources::{clock, regular_file};
 
 /// Where it listens unless told otherwise: this machine alone can reach it.
 const LISTEN: &str = "127.0.0.1:9845";

@@ -13,16 +13,16 @@ use super::export::{text_of, token};
 use super::live::say_what_to_do;
 use crate::cli::FleetArgs;
 use crate::config::Settings;
-use crate::errors::{ExitCode, Failure};
-use crate::fleet::Fleet;
-use crate::fleet::answer::{self, AnswerError, Answered};
-use crate::fleet::join::Answers;
-use crate::fleet::query::FleetQuery;
-use crate::foreground;
-use crate::http::client::{Client, Connection, PATIENCE};
-use crate::http::tls;
-use crate::jobs::session::block_on;
-use crate::outputs::fleet;
+use trainmon_attach::jobs::session::block_on;
+use trainmon_base::errors::{ExitCode, Failure};
+use trainmon_base::foreground;
+use trainmon_diagnosis::fleet::Fleet;
+use trainmon_diagnosis::fleet::answer::{self, AnswerError, Answered};
+use trainmon_diagnosis::fleet::join::Answers;
+use trainmon_diagnosis::fleet::query::FleetQuery;
+use trainmon_outputs::fleet;
+use trainmon_serve::http::client::{Client, Connection, PATIENCE};
+use trainmon_serve::http::tls;
 
 /// Connections over which the queries go at once. Prometheus answers twenty at a time by default, and others ask it, too.
 const CONNECTIONS: usize = 4;
@@ -49,7 +49,7 @@ pub fn run(settings: &Settings, arguments: &FleetArgs) -> anyhow::Result<ExitCod
         } else {
             let mut text = fleet::text(&fleet, settings.price.as_ref());
             if settings.ascii {
-                text = text.chars().map(|c| if c == '\n' { c } else { crate::tui::theme::ascii(c) }).collect();
+                text = text.chars().map(|c| if c == '\n' { c } else { trainmon_tui::theme::ascii(c) }).collect();
             }
             super::print(text)
         }
@@ -76,9 +76,9 @@ impl Asker {
         };
         // A URL with a password must not be in the error.
         let client = Client::new(prometheus, token, *insecure, tls).map_err(|error| match error.downcast() {
-            Ok(crate::http::client::UrlError::Malformed) => Failure::usage(format!(
+            Ok(trainmon_serve::http::client::UrlError::Malformed) => Failure::usage(format!(
                 "--prometheus: `{}` is not a URL: write http://HOST:9090",
-                crate::text::fit(prometheus, 80)
+                trainmon_base::text::fit(prometheus, 80)
             ))
             .into(),
             Ok(error) => Failure::usage(format!("--prometheus: {error}")).into(),
@@ -103,7 +103,8 @@ impl Asker {
         }
         let Some(name) = &self.job else { return Ok(fleet) };
         if !fleet.runs.iter().any(|run| run.is_called(name)) {
-            let known: Vec<String> = fleet.runs.iter().take(5).map(crate::fleet::FleetRun::title).collect();
+            let known: Vec<String> =
+                fleet.runs.iter().take(5).map(trainmon_diagnosis::fleet::FleetRun::title).collect();
             let known = if known.is_empty() {
                 "there is no run".to_owned()
             } else {
@@ -111,7 +112,7 @@ impl Asker {
             };
             return Err(Failure::failed(format!(
                 "--job: no run is called `{}`; {known}",
-                crate::text::fit(name, 80)
+                trainmon_base::text::fit(name, 80)
             ))
             .into());
         }

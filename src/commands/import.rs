@@ -8,16 +8,16 @@ use anyhow::Context;
 
 use crate::cli::ImportArgs;
 use crate::config::Settings;
-use crate::errors::{self, ExitCode};
-use crate::imports::merge::Merge;
-use crate::imports::{self, ImportContext, ImportFormat, Imported};
-use crate::outputs::recording::Recorder;
-use crate::outputs::whole_file::{WholeFile, cannot_write};
-use crate::sample::recording::{Header, SCHEMA};
-use crate::sources::regular_file;
-use crate::text::secrets;
-use crate::tui::labels::counted;
-use crate::zone;
+use trainmon_base::errors::{self, ExitCode};
+use trainmon_base::text::secrets;
+use trainmon_base::zone;
+use trainmon_imports::merge::Merge;
+use trainmon_imports::{self as imports, ImportContext, ImportFormat, Imported};
+use trainmon_outputs::recording::Recorder;
+use trainmon_outputs::whole_file::{WholeFile, cannot_write};
+use trainmon_sample::recording::{Header, SCHEMA};
+use trainmon_sources::regular_file;
+use trainmon_tui::labels::counted;
 
 /// Reads the files and writes the recording.
 pub fn run(settings: &Settings, arguments: &ImportArgs) -> anyhow::Result<ExitCode> {

@@ -5,10 +5,10 @@ use std::path::Path;
 
 use super::{LastMoment, attach_options, screen};
 use crate::config::Settings;
-use crate::errors::{self, ExitCode, Failure};
-use crate::foreground;
-use crate::jobs::session::{EndSignals, Session, block_on};
-use crate::tui::terminal;
+use trainmon_attach::jobs::session::{EndSignals, Session, block_on};
+use trainmon_base::errors::{self, ExitCode, Failure};
+use trainmon_base::foreground;
+use trainmon_tui::terminal;
 
 /// `trainmon` without a command.
 pub fn run(settings: &Settings) -> anyhow::Result<ExitCode> {

@@ -4,13 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::LastMoment;
-use crate::errors;
-use crate::jobs::session::{EndSignals, Reopening, Session, block_on};
-use crate::outputs::csv::CsvLog;
-use crate::outputs::log::{Existing, LogOut};
-use crate::outputs::{log, text};
-use crate::pipeline::Tick;
-use crate::sample::SourceState;
+use trainmon_attach::jobs::session::{EndSignals, Reopening, Session, block_on};
+use trainmon_base::errors;
+use trainmon_diagnosis::pipeline::Tick;
+use trainmon_outputs::csv::CsvLog;
+use trainmon_outputs::log::{Existing, LogOut};
+use trainmon_outputs::{log, text};
+use trainmon_sample::SourceState;
 
 /// Writes rows until the target ends, the time is over, or one of the signals comes that `listen` begins to listen to. The
 /// last row is whole, unless the reader of a pipe has stalled when a signal comes. Gives the last moment that has a row.

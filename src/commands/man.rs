@@ -13,7 +13,7 @@ use signal_hook::consts::{SIGINT, SIGQUIT};
 
 use super::shell::command_named;
 use crate::cli::help::{EXIT_STATUS, HELP};
-use crate::errors::{ExitCode, Failure};
+use trainmon_base::errors::{ExitCode, Failure};
 
 /// Files that trainmon reads and writes.
 const FILES: &[(&str, &str)] = &[

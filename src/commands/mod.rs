@@ -43,22 +43,22 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::collector;
 use crate::config::Settings;
-use crate::diagnosis::Verdict;
-use crate::errors::{self, ExitCode};
-use crate::jobs::candidates::scan::Places;
-use crate::jobs::followed::FollowedJobs;
-use crate::jobs::session::{self, EndSignals, Reopening, Session};
-use crate::outputs::log::LogOut;
-use crate::outputs::whole_file::cannot_write;
-use crate::pipeline::Tick;
-use crate::rates::RatesOptions;
-use crate::rates::frame::Frame;
-use crate::sources::{Roots, SourceOptions};
-use crate::streams::Stream;
-use crate::tui::labels::counted;
 use recorded_profile::RecordedProfile;
+use trainmon_attach::collector;
+use trainmon_attach::jobs::candidates::scan::Places;
+use trainmon_attach::jobs::followed::FollowedJobs;
+use trainmon_attach::jobs::session::{self, EndSignals, Reopening, Session};
+use trainmon_base::errors::{self, ExitCode};
+use trainmon_base::streams::Stream;
+use trainmon_diagnosis::diagnosis::Verdict;
+use trainmon_diagnosis::pipeline::Tick;
+use trainmon_outputs::log::LogOut;
+use trainmon_outputs::whole_file::cannot_write;
+use trainmon_rates::RatesOptions;
+use trainmon_rates::frame::Frame;
+use trainmon_sources::{Roots, SourceOptions};
+use trainmon_tui::labels::counted;
 
 /// The last frame and verdict that were shown or written.
 type LastMoment = (Arc<Frame>, Arc<Verdict>);
@@ -137,7 +137,7 @@ pub(crate) fn print(text: impl AsRef<[u8]>) -> anyhow::Result<ExitCode> {
 /// Prints a value as JSON over several lines.
 fn print_json(value: &impl Serialize) -> anyhow::Result<ExitCode> {
     let mut text = Vec::new();
-    crate::text::json::pretty(&mut text, value)?;
+    trainmon_base::text::json::pretty(&mut text, value)?;
     print(text)
 }
 

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use tempfile::NamedTempFile;
 
-use crate::errors;
-use crate::jobs::output::OutputTail;
-use crate::streams::tell;
-use crate::text::sanitise;
+use trainmon_attach::jobs::output::OutputTail;
+use trainmon_base::errors;
+use trainmon_base::streams::tell;
+use trainmon_base::text::sanitise;
 
 /// This much of the output is shown, bytes.
 const TAIL: u64 = 4096;

@@ -9,13 +9,13 @@ use std::time::Duration;
 use unicode_width::UnicodeWidthStr;
 
 use crate::config::Settings;
-use crate::errors::{Failure, note};
-use crate::jobs::JobCandidate;
-use crate::jobs::candidates::scan::Scan;
-use crate::streams::tell;
-use crate::text::format::duration;
-use crate::text::{fit, sanitise};
-use crate::tui::jobs::facts;
+use trainmon_attach::jobs::JobCandidate;
+use trainmon_attach::jobs::candidates::scan::Scan;
+use trainmon_base::errors::{Failure, note};
+use trainmon_base::streams::tell;
+use trainmon_base::text::format::duration;
+use trainmon_base::text::{fit, sanitise};
+use trainmon_tui::jobs::facts;
 
 /// How long the list waits for a driver: one that hangs must not keep it from being shown.
 const GPU_WAIT: Duration = Duration::from_secs(2);

@@ -7,10 +7,10 @@ use ratatui::buffer::Buffer;
 use super::pick::nothing_chosen;
 use super::{attach_options, places, screen, screen_loop};
 use crate::config::Settings;
-use crate::errors;
-use crate::jobs::candidates::polling::Candidates;
-use crate::jobs::session::Session;
-use crate::tui::{self, App, Effect, Message};
+use trainmon_attach::jobs::candidates::polling::Candidates;
+use trainmon_attach::jobs::session::Session;
+use trainmon_base::errors;
+use trainmon_tui::{self as tui, App, Effect, Message};
 
 /// Shows the list until a process is chosen that can be attached to; leaving it without a choice is a usage failure. A process
 /// that cannot be attached to gets one line, and the list stays.

@@ -7,14 +7,14 @@ use serde_json::Value;
 use super::profile_taker::ProfileTaker;
 use crate::cli::ProfileArgs;
 use crate::config::Settings;
-use crate::diagnosis::profiled::probed;
-use crate::diagnosis::verdict::Context;
-use crate::errors::{ExitCode, Failure};
-use crate::jobs::session::{Session, block_on};
-use crate::outputs::text;
-use crate::profiles::asked::ProfileAsker;
-use crate::sources::Roots;
-use crate::sources::probes::{self, ProbeError, ProbeTarget};
+use trainmon_attach::jobs::session::{Session, block_on};
+use trainmon_base::errors::{ExitCode, Failure};
+use trainmon_diagnosis::diagnosis::profiled::probed;
+use trainmon_diagnosis::diagnosis::verdict::Context;
+use trainmon_outputs::text;
+use trainmon_profiles::asked::ProfileAsker;
+use trainmon_sources::Roots;
+use trainmon_sources::probes::{self, ProbeError, ProbeTarget};
 
 /// How long calls are counted unless the command says so.
 const LENGTH: Duration = Duration::from_secs(3);

@@ -11,20 +11,20 @@ use super::progress::ProgressLine;
 use super::{probed, profiled};
 use crate::cli::ProfileArgs;
 use crate::config::Settings;
-use crate::diagnosis::verdict::Context;
-use crate::diagnosis::{self, Verdict};
-use crate::errors::{self, ExitCode, Failure};
-use crate::jobs::session::{Session, block_on};
-use crate::outputs::text;
-use crate::outputs::trace::out::TraceOut;
-use crate::pipeline::Tick;
-use crate::profiles::ProfileError;
-use crate::profiles::account::{ProfileAccount, ProfileSource};
-use crate::profiles::asked::{ProfileAsker, ProfileStage, ProfileWindow};
-use crate::sources::inject::{self, InjectError, InjectTarget, InjectedTrace};
-use crate::sources::kineto::{self, KinetoError, KinetoTarget, ProfileWish, WrittenTrace};
-use crate::text::format::step_time;
-use crate::tui::labels::counted;
+use trainmon_attach::jobs::session::{Session, block_on};
+use trainmon_base::errors::{self, ExitCode, Failure};
+use trainmon_base::text::format::step_time;
+use trainmon_diagnosis::diagnosis::verdict::Context;
+use trainmon_diagnosis::diagnosis::{self, Verdict};
+use trainmon_diagnosis::pipeline::Tick;
+use trainmon_outputs::text;
+use trainmon_outputs::trace::out::TraceOut;
+use trainmon_profiles::ProfileError;
+use trainmon_profiles::account::{ProfileAccount, ProfileSource};
+use trainmon_profiles::asked::{ProfileAsker, ProfileStage, ProfileWindow};
+use trainmon_sources::inject::{self, InjectError, InjectTarget, InjectedTrace};
+use trainmon_sources::kineto::{self, KinetoError, KinetoTarget, ProfileWish, WrittenTrace};
+use trainmon_tui::labels::counted;
 
 /// Traces of a running job. They are removed with this value.
 #[derive(Debug)]

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use tokio::sync::watch;
 
-use crate::collector::why_no_thread;
-use crate::jobs::session::{EndSignals, Session};
-use crate::pipeline::Tick;
-use crate::profiles::asked::{ProfileAsker, ProfileStage};
+use trainmon_attach::collector::why_no_thread;
+use trainmon_attach::jobs::session::{EndSignals, Session};
+use trainmon_diagnosis::pipeline::Tick;
+use trainmon_profiles::asked::{ProfileAsker, ProfileStage};
 
 /// How long leaving waits until socket and trace are removed: the thread looks every 20 ms.
 const REMOVED_WITHIN: Duration = Duration::from_millis(500);
@@ -192,8 +192,8 @@ impl<J, T> Drop for ProfileTaker<J, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::jobs::session::block_on;
-    use crate::profiles::asked::ProfileWindow;
+    use trainmon_attach::jobs::session::block_on;
+    use trainmon_profiles::asked::ProfileWindow;
 
     const RECORDING: ProfileStage = ProfileStage::Recording(ProfileWindow::Steps(3));
 

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use anyhow::Context as _;
 
 use super::whole_run::ZSTD_FRAME;
-use crate::diagnosis::verdict::Context;
-use crate::diagnosis::{Verdict, profiled};
-use crate::profiles::account::ProfileAccount;
-use crate::profiles::ranks::{self, RANKS_MAX, RanksError};
-use crate::profiles::{self, ProfileError};
-use crate::sources::{regular_file, unpacked};
+use trainmon_diagnosis::diagnosis::verdict::Context;
+use trainmon_diagnosis::diagnosis::{Verdict, profiled};
+use trainmon_profiles::account::ProfileAccount;
+use trainmon_profiles::ranks::{self, RANKS_MAX, RanksError};
+use trainmon_profiles::{self as profiles, ProfileError};
+use trainmon_sources::{regular_file, unpacked};
 
 /// As much of a file shows whether it can be a trace, bytes.
 const PEEKED: u64 = 4096;
@@ -143,8 +143,8 @@ mod tests {
             (&empty, "it is empty"),
         ] {
             let said = format!("cannot read {}: {why}", path.display());
-            assert_eq!(crate::errors::sentence(&is_trace(path).unwrap_err()), said);
-            assert_eq!(crate::errors::sentence(&verdict(&[path]).unwrap_err()), said);
+            assert_eq!(trainmon_base::errors::sentence(&is_trace(path).unwrap_err()), said);
+            assert_eq!(trainmon_base::errors::sentence(&verdict(&[path]).unwrap_err()), said);
         }
     }
 }

@@ -4,9 +4,9 @@ use std::io::{IsTerminal, Write};
 
 use rustix::termios::tcgetwinsize;
 
-use crate::foreground;
-use crate::outputs::text;
-use crate::streams::Stream;
+use trainmon_base::foreground;
+use trainmon_base::streams::Stream;
+use trainmon_outputs::text;
 
 /// Whether the terminal knows neither colors nor how to rewrite a line: Emacs' shell, some editors' consoles.
 pub(super) fn is_dumb() -> bool {

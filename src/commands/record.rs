@@ -6,12 +6,12 @@ use std::sync::Arc;
 use super::recorded_profile::RecordedProfile;
 use crate::cli::RecordArgs;
 use crate::config::Settings;
-use crate::errors::{self, ExitCode};
-use crate::jobs::session::{EndSignals, Session, block_on};
-use crate::outputs::log::{Existing, LogOut, write_error};
-use crate::outputs::{anonymise, recording, text};
-use crate::pipeline::Pipeline;
-use crate::sample::recording::{Header, SCHEMA};
+use trainmon_attach::jobs::session::{EndSignals, Session, block_on};
+use trainmon_base::errors::{self, ExitCode};
+use trainmon_diagnosis::pipeline::Pipeline;
+use trainmon_outputs::log::{Existing, LogOut, write_error};
+use trainmon_outputs::{anonymise, recording, text};
+use trainmon_sample::recording::{Header, SCHEMA};
 
 type Recorder = recording::Recorder<LogOut>;
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use super::profile;
 use super::profile_taker::{ProfileNews, ProfileTaker};
-use crate::diagnosis::verdict::{Class, Phase};
-use crate::errors;
-use crate::pipeline::Tick;
-use crate::profiles::account::ProfileAccount;
+use trainmon_base::errors;
+use trainmon_diagnosis::diagnosis::verdict::{Class, Phase};
+use trainmon_diagnosis::pipeline::Tick;
+use trainmon_profiles::account::ProfileAccount;
 
 /// The job is asked by then, whatever is known of it, seconds.
 const BEGUN_WITHIN_S: f64 = 10.0;
@@ -87,7 +87,7 @@ fn is_due(tick: &Tick) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::diagnosis::Verdict;
+    use trainmon_diagnosis::diagnosis::Verdict;
 
     #[test]
     fn a_profile_is_due_with_the_first_verdict_after_start_up_or_after_ten_seconds() {

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use super::{live, profiled, screen};
 use crate::config::Settings;
-use crate::errors::ExitCode;
-use crate::jobs::recorded::Player;
-use crate::jobs::session::block_on;
+use trainmon_attach::jobs::recorded::Player;
+use trainmon_attach::jobs::session::block_on;
+use trainmon_base::errors::ExitCode;
 
 /// Shows a recording or a trace.
 pub fn run(settings: &Settings, file: &Path) -> anyhow::Result<ExitCode> {

@@ -5,10 +5,10 @@ use super::profiled;
 use super::whole_run::{self, ReadRun};
 use crate::cli::ReportArgs;
 use crate::config::Settings;
-use crate::errors::{self, ExitCode};
-use crate::outputs::run_report::RunReport;
-use crate::outputs::{html, markdown};
-use crate::zone;
+use trainmon_base::errors::{self, ExitCode};
+use trainmon_base::zone;
+use trainmon_outputs::run_report::RunReport;
+use trainmon_outputs::{html, markdown};
 
 /// Reads a run and writes the report.
 pub fn run(settings: &Settings, arguments: &ReportArgs) -> anyhow::Result<ExitCode> {

@@ -22,11 +22,11 @@ use rustix::process::{PTracer, getppid, set_ptracer};
 
 use super::output::{Output, OutputReader};
 use crate::config::Settings;
-use crate::errors::{ExitCode, Failure, exit_of, note, report};
-use crate::jobs::session::{EndSignals, Reopening, Session, block_on};
-use crate::sources::kineto::USE_DAEMON;
-use crate::text::secrets;
 use program::{Forwarder, ProcessGroup};
+use trainmon_attach::jobs::session::{EndSignals, Reopening, Session, block_on};
+use trainmon_base::errors::{ExitCode, Failure, exit_of, note, report};
+use trainmon_base::text::secrets;
+use trainmon_sources::kineto::USE_DAEMON;
 
 /// This executable.
 const OWN: &str = "/proc/self/exe";
@@ -150,7 +150,7 @@ pub fn run_part(arguments: &[OsString]) -> Option<ExitCode> {
     // The leave is a convenience: where the kernel knows no such call the program starts all the same.
     let _ = set_ptracer(getppid().map_or(PTracer::None, PTracer::ProcessID));
     let failed = Command::new(program).args(rest).exec();
-    Some(crate::errors::report(&cannot_start(program, failed)))
+    Some(trainmon_base::errors::report(&cannot_start(program, failed)))
 }
 
 /// What is attached to is the program, not this executable on its way to become it: an exec takes some milliseconds.

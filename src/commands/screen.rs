@@ -11,22 +11,23 @@ use super::output::OutputReader;
 use super::profile_taker::{ProfileNews, ProfileTaker};
 use super::{LastMoment, attach_options, places, profile, screen_loop};
 use crate::config::{Settings, layout_store, themes};
-use crate::diagnosis::Verdict;
-use crate::errors::{self, ExitCode};
-use crate::history::archive::Limits;
-use crate::jobs::attached::AttachedJobs;
-use crate::jobs::candidates::polling::Candidates;
-use crate::jobs::output::OutputTail;
-use crate::jobs::recorded::Player;
-use crate::jobs::session::Session;
-use crate::jobs::{JobEvent, JobKey, Target, actions};
-use crate::outputs::cost::Price;
-use crate::pipeline::Tick;
-use crate::profiles::account::ProfileAccount;
-use crate::tui::message::Export;
-use crate::tui::pages::Page;
-use crate::tui::{self, App, AppOptions, Effect, Job, Layout, Message, Theme, summary, terminal, theme};
-use crate::{text, zone};
+use trainmon_attach::jobs::attached::AttachedJobs;
+use trainmon_attach::jobs::candidates::polling::Candidates;
+use trainmon_attach::jobs::output::OutputTail;
+use trainmon_attach::jobs::recorded::Player;
+use trainmon_attach::jobs::session::Session;
+use trainmon_attach::jobs::{JobEvent, JobKey, Target, actions};
+use trainmon_base::errors::{self, ExitCode};
+use trainmon_base::text;
+use trainmon_base::zone;
+use trainmon_diagnosis::diagnosis::Verdict;
+use trainmon_diagnosis::history::archive::Limits;
+use trainmon_diagnosis::pipeline::Tick;
+use trainmon_outputs::cost::Price;
+use trainmon_profiles::account::ProfileAccount;
+use trainmon_tui::message::Export;
+use trainmon_tui::pages::Page;
+use trainmon_tui::{self as tui, App, AppOptions, Effect, Job, Layout, Message, Theme, summary, terminal, theme};
 
 /// How much of a recording can be gone back to: a day, packed.
 const RECORDING: Limits = Limits { span: Duration::from_secs(26 * 3600), bytes: 256 << 20 };
@@ -299,7 +300,7 @@ fn what_was_learned(app: &App, price: Option<&Price>, width: usize, ascii: bool)
         if app.jobs().len() > 1 {
             lines.push(text::fit(&format!("PID {} {}", job.target.pid, job.target.command), width));
         }
-        lines.push(crate::outputs::text::headline(verdict));
+        lines.push(trainmon_outputs::text::headline(verdict));
         for (_, line) in job.summary().iter().flat_map(|run| summary::lines(run, &zone, price)) {
             lines.extend(text::wrap(&line, width.saturating_sub(2)).into_iter().map(|line| format!("  {line}")));
         }

@@ -11,11 +11,11 @@ use rustix::process;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_stream::StreamExt;
 
-use crate::collector::why_no_thread;
-use crate::errors::Failure;
-use crate::foreground;
-use crate::jobs::session::EndSignals;
-use crate::tui::{Effect, Message, Terminal, terminal};
+use trainmon_attach::collector::why_no_thread;
+use trainmon_attach::jobs::session::EndSignals;
+use trainmon_base::errors::Failure;
+use trainmon_base::foreground;
+use trainmon_tui::{Effect, Message, Terminal, terminal};
 
 /// How often to look in the background whether trainmon is in the foreground again: a shell does not always send SIGCONT.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);

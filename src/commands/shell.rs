@@ -3,8 +3,8 @@
 use clap::CommandFactory;
 
 use crate::cli::{Cli, help};
-use crate::errors::{ExitCode, Failure};
-use crate::text::{fit, nearest};
+use trainmon_base::errors::{ExitCode, Failure};
+use trainmon_base::text::{fit, nearest};
 
 /// Prints the completion script of a shell.
 pub fn completions(shell: clap_complete::Shell) -> anyhow::Result<ExitCode> {

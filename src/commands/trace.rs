@@ -9,15 +9,15 @@ use anyhow::Context;
 use super::profiled;
 use crate::cli::TraceArgs;
 use crate::config::Settings;
-use crate::errors::{self, ExitCode, Failure};
-use crate::outputs::trace::TraceWriter;
-use crate::outputs::trace::out::TraceOut;
-use crate::outputs::whole_file;
-use crate::pipeline::Pipeline;
-use crate::profiles::timeline::TraceTimeline;
-use crate::profiles::{self, ProfileError};
-use crate::sources::recording::Recording;
-use crate::sources::unpacked;
+use trainmon_base::errors::{self, ExitCode, Failure};
+use trainmon_diagnosis::pipeline::Pipeline;
+use trainmon_outputs::trace::TraceWriter;
+use trainmon_outputs::trace::out::TraceOut;
+use trainmon_outputs::whole_file;
+use trainmon_profiles::timeline::TraceTimeline;
+use trainmon_profiles::{self as profiles, ProfileError};
+use trainmon_sources::recording::Recording;
+use trainmon_sources::unpacked;
 
 /// Reads what torch's profiler wrote.
 fn read_profile(path: &Path) -> anyhow::Result<(TraceTimeline, &Path)> {

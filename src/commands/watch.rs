@@ -15,19 +15,19 @@ use super::profile_taker::{ProfileNews, ProfileTaker};
 use super::{profile, profiled};
 use crate::cli::{ProfiledEvent, WatchArgs};
 use crate::config::Settings;
-use crate::diagnosis::Verdict;
-use crate::errors::{self, ExitCode};
-use crate::jobs::JobKey;
-use crate::jobs::followed::{Followed, MOST_FOLLOWED};
-use crate::jobs::session::{EndSignals, block_on};
-use crate::outputs::events;
-use crate::pipeline::{Pipeline, Tick};
-use crate::sources::kineto::ProfileWish;
-use crate::sources::recording::Recording;
-use crate::streams::Stream;
-use crate::watch::{EventKind, EventState, WatchEvent, WatchOptions, Watcher};
-use crate::zone;
 use hook::Hook;
+use trainmon_attach::jobs::JobKey;
+use trainmon_attach::jobs::followed::{Followed, MOST_FOLLOWED};
+use trainmon_attach::jobs::session::{EndSignals, block_on};
+use trainmon_base::errors::{self, ExitCode};
+use trainmon_base::streams::Stream;
+use trainmon_base::zone;
+use trainmon_diagnosis::diagnosis::Verdict;
+use trainmon_diagnosis::pipeline::{Pipeline, Tick};
+use trainmon_diagnosis::watch::{EventKind, EventState, WatchEvent, WatchOptions, Watcher};
+use trainmon_outputs::events;
+use trainmon_sources::kineto::ProfileWish;
+use trainmon_sources::recording::Recording;
 
 /// Watches jobs, or reads a recording.
 pub fn run(settings: &Settings, arguments: &WatchArgs) -> anyhow::Result<ExitCode> {

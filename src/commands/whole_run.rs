@@ -10,15 +10,15 @@ use std::sync::Arc;
 use anyhow::Context;
 
 use crate::config::Settings;
-use crate::history::digest::{self, Digested};
-use crate::history::logged::LoggedRun;
-use crate::history::run::WholeRun;
-use crate::pipeline::Pipeline;
-use crate::sample::Sample;
-use crate::sample::recording::Header;
-use crate::sources::log_file::LogFile;
-use crate::sources::recording::Recording;
-use crate::sources::recording::digests::Digests;
+use trainmon_diagnosis::history::digest::{self, Digested};
+use trainmon_diagnosis::history::logged::LoggedRun;
+use trainmon_diagnosis::history::run::WholeRun;
+use trainmon_diagnosis::pipeline::Pipeline;
+use trainmon_sample::Sample;
+use trainmon_sample::recording::Header;
+use trainmon_sources::log_file::LogFile;
+use trainmon_sources::recording::Recording;
+use trainmon_sources::recording::digests::Digests;
 
 /// What a file of zstd begins with (RFC 8878, 3.1.1).
 pub(super) const ZSTD_FRAME: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
@@ -144,11 +144,11 @@ mod tests {
     use std::io::Read;
 
     use super::*;
-    use crate::diagnosis::Verdict;
-    use crate::outputs::recording::Recorder;
-    use crate::pipeline::Tick;
-    use crate::profiles::account::{ProfileAccount, ProfileSource};
-    use crate::sample::HostSample;
+    use trainmon_diagnosis::diagnosis::Verdict;
+    use trainmon_diagnosis::pipeline::Tick;
+    use trainmon_outputs::recording::Recorder;
+    use trainmon_profiles::account::{ProfileAccount, ProfileSource};
+    use trainmon_sample::HostSample;
 
     /// A recording of so many seconds, with digests or without.
     fn recording(seconds: u64, digests: bool) -> Vec<u8> {
@@ -162,7 +162,7 @@ mod tests {
         let mut recorder = Recorder::new(Vec::new(), &header).unwrap();
         for second in 0..seconds {
             let monotonic_ns = second * 1_000_000_000;
-            let cpus = vec![crate::sample::CpuTimes { user: second * 40, idle: second * 60, ..Default::default() }];
+            let cpus = vec![trainmon_sample::CpuTimes { user: second * 40, idle: second * 60, ..Default::default() }];
             let host = HostSample { monotonic_ns, cpus, memory_total_bytes: Some(1 << 30), ..HostSample::default() };
             let host = Some(Arc::new(host));
             let unix_ms = 1_770_000_000_000 + second as i64 * 1000;

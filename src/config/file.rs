@@ -7,8 +7,8 @@ use serde::de::DeserializeOwned;
 use toml::de::DeTable;
 
 use super::{Settings, options, small_file, themes};
-use crate::errors::{Failure, shorten};
-use crate::text::{refused, refused_by_toml};
+use trainmon_base::errors::{Failure, shorten};
+use trainmon_base::text::{refused, refused_by_toml};
 
 /// So much of a key that is not known is repeated, characters.
 const KEY_SHOWN: usize = 60;

@@ -8,8 +8,8 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
 use super::small_file;
-use crate::trust;
-use crate::tui::Layout;
+use trainmon_base::trust;
+use trainmon_tui::Layout;
 
 /// What was stored; nothing where there is nothing that can be used.
 pub fn read(path: &Path) -> Layout {
@@ -58,8 +58,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::tui::pages::Page;
-    use crate::tui::pages::processes::{ProcessColumn, Sort};
+    use trainmon_tui::pages::Page;
+    use trainmon_tui::pages::processes::{ProcessColumn, Sort};
 
     #[test]
     fn what_is_written_is_read_and_belongs_to_its_owner() {

@@ -11,10 +11,10 @@ use clap::{Arg, ArgAction, Args, CommandFactory, Parser};
 use serde::{Deserialize, Serialize};
 
 use super::values;
-use crate::outputs::cost::Price;
-use crate::outputs::log::Existing;
-use crate::rates::GpuChoice;
-use crate::tui::Layout;
+use trainmon_outputs::cost::Price;
+use trainmon_outputs::log::Existing;
+use trainmon_rates::GpuChoice;
+use trainmon_tui::Layout;
 
 /// Options that name what is executed, loaded, or read with the rights of trainmon's own file, which are not the caller's.
 pub(super) const NAMING: [&str; 4] = ["py_spy", "nvml_lib", "proc_root", "sys_root"];

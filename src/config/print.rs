@@ -8,7 +8,7 @@ use clap::{Arg, ArgAction};
 use toml::{Table, Value};
 
 use super::{Settings, options};
-use crate::text::wrap;
+use trainmon_base::text::wrap;
 
 /// Cells of a line of comment.
 const WIDTH: usize = 116;
@@ -82,10 +82,10 @@ mod tests {
 
     use super::super::file::parse;
     use super::*;
-    use crate::rates::GpuChoice;
-    use crate::tui::Layout;
-    use crate::tui::pages::Page;
-    use crate::tui::pages::processes::{ProcessColumn, Sort};
+    use trainmon_rates::GpuChoice;
+    use trainmon_tui::Layout;
+    use trainmon_tui::pages::Page;
+    use trainmon_tui::pages::processes::{ProcessColumn, Sort};
 
     /// The settings that a printed configuration makes.
     fn back(text: &str) -> Settings {

@@ -9,9 +9,9 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
-use crate::errors::Failure;
-use crate::text::shell_word;
-use crate::trust::{self, Untrusted};
+use trainmon_base::errors::Failure;
+use trainmon_base::text::shell_word;
+use trainmon_base::trust::{self, Untrusted};
 
 /// A longer file was not written for trainmon, bytes.
 const LENGTH_MAX: u64 = 1 << 20;

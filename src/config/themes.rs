@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use super::small_file;
-use crate::errors::Failure;
-use crate::tui::arrangement::ThemeName;
-use crate::tui::theme::Palette;
+use trainmon_base::errors::Failure;
+use trainmon_tui::arrangement::ThemeName;
+use trainmon_tui::theme::Palette;
 
 /// The themes to choose from with their names, `auto` first.
 ///

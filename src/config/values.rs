@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Serializer;
 use serde::de::{Deserialize, Deserializer, Error};
 
-use crate::sample::process::PID_MAX;
+use trainmon_sample::process::PID_MAX;
 
 const HOW_TO_WRITE: &str = "write a time as 500ms, 20s, 5m or 1h";
 

@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use super::plan::DemoPlan;
 use super::python;
 use crate::cli::DemoBottleneck;
-use crate::sources::simulated_device::{DeviceState, SimulatedGpu, StateFile};
+use trainmon_sources::simulated_device::{DeviceState, SimulatedGpu, StateFile};
 
 /// The programs of the job.
 const PROGRAMS: [(&str, &str); 4] = [
@@ -106,7 +106,10 @@ impl DemoJob {
                     let _ = stderr.take(4096).read_to_string(&mut said);
                 }
                 let said = said.trim().lines().next_back().unwrap_or("it printed no error");
-                anyhow::bail!("the demo's train.py ended at once ({status}): {}", crate::text::sanitise(said));
+                anyhow::bail!(
+                    "the demo's train.py ended at once ({status}): {}",
+                    trainmon_base::text::sanitise(said)
+                );
             }
             if begun.elapsed() > START_TIMEOUT {
                 anyhow::bail!(

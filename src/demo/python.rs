@@ -4,8 +4,8 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::sources::py_spy::find::{USUAL_PATH, is_binary, is_program};
-use crate::trust;
+use trainmon_base::trust;
+use trainmon_sources::py_spy::find::{USUAL_PATH, is_binary, is_program};
 
 /// The first `python3` on PATH. With more rights than ordinary users, as for py-spy: the first binary that only trusted users
 /// can have put there.

@@ -12,38 +12,67 @@ pub type Place = Vec<String>;
 
 /// A file of the program with its code.
 pub struct File {
-    /// Below `src`.
+    /// The `src` of its crate, below the repository.
+    pub source: PathBuf,
+    /// Below that.
     pub path: PathBuf,
+    /// Its module: `["tui", "pages"]` is `trainmon_tui::pages`, and `["watch"]` the room of that name in a crate of several.
     pub place: Place,
+    /// The module at its crate's root: `["tui"]`; empty where the crate has several rooms.
+    pub root: Place,
     pub text: String,
     pub code: Code,
 }
 
 impl File {
-    fn new(path: PathBuf, place: Place, text: String) -> Self {
-        Self { code: Code::read(&text), path, place, text }
+    fn new((source, path): (PathBuf, PathBuf), [root, place]: [Place; 2], text: String) -> Self {
+        Self { code: Code::read(&text), source, path, place, root, text }
     }
 
-    /// The folder or file right below `src` that it belongs to.
+    /// Below the repository.
+    pub fn whole_path(&self) -> PathBuf {
+        self.source.join(&self.path)
+    }
+
+    /// The folder or file right below its `src` that it belongs to.
     pub fn unit(&self) -> &str {
         self.place.first().map_or("lib", String::as_str)
     }
 
-    /// The folder below `src` that it lies in.
+    /// The folder below its `src` that it lies in.
     pub fn folder(&self) -> &Path {
         self.path.parent().unwrap_or(&self.path)
     }
 }
 
+/// The crates of several rooms.
+const OF_ROOMS: [&str; 4] = ["base", "attach", "diagnosis", "serve"];
+
+/// The module at a crate's root.
+fn root_of(name: &str) -> Place {
+    if OF_ROOMS.contains(&name) { Vec::new() } else { vec![name.to_owned()] }
+}
+
 /// All files that the program consists of: those that only tests are made of are not reached.
-pub fn files(source: &Path) -> Vec<File> {
-    let read = |path: PathBuf, place| {
-        let text = std::fs::read_to_string(source.join(&path)).unwrap();
-        File::new(path, place, text)
+pub fn files(repository: &Path) -> Vec<File> {
+    let read = |source: &Path, path: PathBuf, places| {
+        let text = std::fs::read_to_string(repository.join(source).join(&path)).unwrap();
+        File::new((source.to_owned(), path), places, text)
     };
-    let mut found = vec![read("lib.rs".into(), Vec::new()), read("main.rs".into(), vec!["main".into()])];
+    let of_program = Path::new("src");
+    let mut found = vec![
+        read(of_program, "lib.rs".into(), [Vec::new(), Vec::new()]),
+        read(of_program, "main.rs".into(), [Vec::new(), vec!["main".into()]]),
+    ];
+    let crates = std::fs::read_dir(repository.join("crates")).unwrap();
+    let mut crates: Vec<_> = crates.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    crates.sort();
+    found.extend(crates.iter().map(|name| {
+        let source = Path::new("crates").join(name).join("src");
+        read(&source, "lib.rs".into(), [root_of(name), root_of(name)])
+    }));
     let mut next = 0;
-    while let Some(File { path, place, code, .. }) = found.get(next) {
+    while let Some(File { source, path, place, root, code, .. }) = found.get(next) {
         let folder = match path.file_stem().and_then(|stem| stem.to_str()) {
             Some("lib" | "main" | "mod") => path.with_file_name(""),
             _ => path.with_extension(""),
@@ -52,9 +81,9 @@ pub fn files(source: &Path) -> Vec<File> {
             let below = folder.join(inside.iter().collect::<PathBuf>());
             let path = [below.with_extension("rs"), below.join("mod.rs")]
                 .into_iter()
-                .find(|path| source.join(path).is_file());
+                .find(|path| repository.join(source).join(path).is_file());
             let path = path.unwrap_or_else(|| panic!("{place:?}: where is module {inside:?}?"));
-            read(path, [&place[..], inside].concat())
+            read(source, path, [root.clone(), [&place[..], inside].concat()])
         });
         let children: Vec<_> = children.collect();
         found.extend(children);
@@ -75,13 +104,13 @@ pub struct Use<'a> {
 
 impl fmt::Debug for File {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.path.display())
+        write!(f, "{}", self.whole_path().display())
     }
 }
 
 impl fmt::Display for Use<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}: {}", self.from.path.display(), self.line, self.path)
+        write!(f, "{}:{}: {}", self.from.whole_path().display(), self.line, self.path)
     }
 }
 
@@ -112,7 +141,7 @@ pub fn uses(files: &[File]) -> Vec<Use<'_>> {
     for from in files {
         for path in &from.code.paths {
             let here = [&from.place[..], &path.inside].concat();
-            let to = resolve(&modules, &here, &path.parts, DEPTH).and_then(|place| modules.get(&place));
+            let to = resolve(&modules, (&from.root, &here), &path.parts, DEPTH).and_then(|place| modules.get(&place));
             if let Some(to) = to.map(|module| module.file).filter(|to| to.place != from.place) {
                 found.push(Use { from, to, line: path.line, path: path.parts.join("::") });
             }
@@ -122,7 +151,12 @@ pub fn uses(files: &[File]) -> Vec<Use<'_>> {
 }
 
 /// The module that has what a path names; `None` where that lies outside of the crate.
-fn resolve(modules: &BTreeMap<Place, Module<'_>>, here: &[String], parts: &[String], depth: usize) -> Option<Place> {
+fn resolve(
+    modules: &BTreeMap<Place, Module<'_>>,
+    (root, here): (&[String], &[String]),
+    parts: &[String],
+    depth: usize,
+) -> Option<Place> {
     let child = |place: &[String], name: &String| {
         let place = [place, std::slice::from_ref(name)].concat();
         modules.contains_key(&place).then_some(place)
@@ -130,16 +164,16 @@ fn resolve(modules: &BTreeMap<Place, Module<'_>>, here: &[String], parts: &[Stri
     let imported = |place: &[String], name: &String| modules.get(place)?.names.get(name.as_str()).copied();
     let (first, mut rest) = parts.split_first()?;
     let mut place = match first.as_str() {
-        "crate" => Vec::new(),
+        "crate" => root.to_vec(),
         "self" => here.to_vec(),
         "super" => here[..here.len().checked_sub(1)?].to_vec(),
         _ => match (child(here, first), imported(here, first)) {
             (Some(child), _) => child,
             // `use serde::Serialize` imports by a path that begins with a name of another crate: nothing to follow.
             (None, Some(path)) if depth > 0 && path != parts && path[0] != *first => {
-                return resolve(modules, here, &[path, rest].concat(), depth - 1);
+                return resolve(modules, (root, here), &[path, rest].concat(), depth - 1);
             }
-            _ => return None,
+            _ => root_of(first.strip_prefix("trainmon_")?),
         },
     };
     while let Some((name, after)) = rest.split_first() {
@@ -148,13 +182,15 @@ fn resolve(modules: &BTreeMap<Place, Module<'_>>, here: &[String], parts: &[Stri
         } else if let Some(child) = child(&place, name) {
             place = child;
         } else if let Some(path) = imported(&place, name).filter(|path| depth > 0 && *path != parts) {
-            return resolve(modules, &place, &[path, after].concat(), depth - 1).or(Some(place));
+            let root = modules.get(&place).map_or(&[][..], |module| &module.file.root);
+            return resolve(modules, (root, &place), &[path, after].concat(), depth - 1).or(Some(place));
         } else {
             break;
         }
         rest = after;
     }
-    Some(place)
+    // What is at the root of a crate of several rooms, a macro, is in none of them.
+    if place.is_empty() { None } else { Some(place) }
 }
 
 /// A graph of names.
@@ -192,7 +228,7 @@ mod tests {
             .iter()
             .map(|(place, text)| {
                 let place = place.split("::").filter(|part| !part.is_empty()).map(str::to_owned).collect();
-                File::new(PathBuf::new(), place, (*text).to_owned())
+                File::new(Default::default(), [Vec::new(), place], (*text).to_owned())
             })
             .collect();
         uses(&files)

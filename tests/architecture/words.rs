@@ -78,35 +78,39 @@ const ALLOWED: &[(&str, &str)] = &[
 
 /// Files in which a forbidden word is right: the start of their paths, the phrases, and why.
 const PLACES: &[(&str, &str, &str)] = &[
-    ("src/sources/block", "device|devices", "block devices and the names of sysfs"),
-    ("src/sources/storage", "device|devices", "block devices and the names of sysfs"),
-    ("src/sources/mount", "device|devices", "what a mount is of"),
-    ("src/sources/host.rs", "device", "a name of sysfs"),
+    ("crates/sources/src/block", "device|devices", "block devices and the names of sysfs"),
+    ("crates/sources/src/storage", "device|devices", "block devices and the names of sysfs"),
+    ("crates/sources/src/mount", "device|devices", "what a mount is of"),
+    ("crates/sources/src/host.rs", "device", "a name of sysfs"),
     ("src/commands/probed.rs", "devices", "a key of the JSON"),
-    ("src/sources/nvml.rs", "devices", "a folder of sysfs"),
-    ("src/rates/storage", "device|devices", "block devices"),
-    ("src/sample/storage", "device|devices", "block devices"),
-    ("src/rates/wait.rs", "device", "a kind of wait in recordings"),
-    ("src/sources/recording/schema_1.rs", "device", "a kind of wait in recordings"),
-    ("src/sample", "mend", "the key in older recordings"),
-    ("src/sample/process.rs", "trainer|feeder", "the names of roles"),
-    ("src/text/format.rs", "cores", "a unit in the JSON"),
-    ("src/errors.rs", "os error", "what is cut from an error's text"),
-    ("src/rates/stacks/reading.rs", "feeder", "names that people give to functions"),
-    ("src/rates/stacks/patterns.rs", "trainer", "file names of frameworks"),
-    ("src/diagnosis/causes/states.rs", "trainer", "a class of Hugging Face"),
+    ("crates/sources/src/nvml.rs", "devices", "a folder of sysfs"),
+    ("crates/rates/src/storage", "device|devices", "block devices"),
+    ("crates/sample/src/storage", "device|devices", "block devices"),
+    ("crates/rates/src/wait.rs", "device", "a kind of wait in recordings"),
+    ("crates/sources/src/recording/schema_1.rs", "device", "a kind of wait in recordings"),
+    ("crates/sample/src", "mend", "the key in older recordings"),
+    ("crates/sample/src/process.rs", "trainer|feeder", "the names of roles"),
+    ("crates/base/src/text/format.rs", "cores", "a unit in the JSON"),
+    ("crates/base/src/errors.rs", "os error", "what is cut from an error's text"),
+    ("crates/rates/src/stacks/reading.rs", "feeder", "names that people give to functions"),
+    ("crates/rates/src/stacks/patterns.rs", "trainer", "file names of frameworks"),
+    ("crates/diagnosis/src/diagnosis/causes/states.rs", "trainer", "a class of Hugging Face"),
     ("docs/how-it-knows.md", "trainer", "a class of Hugging Face"),
-    ("src/diagnosis/causes/mod.rs", "main-thread|hand-over", "names of causes"),
-    ("src/diagnosis/causes/names.rs", "cores|neighbour|neighbor|hand-over|main-thread", "what people call things"),
+    ("crates/diagnosis/src/diagnosis/causes/mod.rs", "main-thread|hand-over", "names of causes"),
+    (
+        "crates/diagnosis/src/diagnosis/causes/names.rs",
+        "cores|neighbour|neighbor|hand-over|main-thread",
+        "what people call things",
+    ),
     ("src/cli/guesses.rs", "device|devices|colour|analyse", "options and words of other programs"),
-    ("src/diagnosis/causes/cpu_training.rs", "cores", "a unit of thresholds"),
-    ("src/diagnosis/thresholds.rs", "cores", "a unit of thresholds"),
-    ("src/diagnosis/what_if.rs", "cores", "physical cores"),
+    ("crates/diagnosis/src/diagnosis/causes/cpu_training.rs", "cores", "a unit of thresholds"),
+    ("crates/diagnosis/src/diagnosis/thresholds.rs", "cores", "a unit of thresholds"),
+    ("crates/diagnosis/src/diagnosis/what_if.rs", "cores", "physical cores"),
     ("src/commands/doctor/host.rs", "cores", "physical cores"),
-    ("src/profiles/event.rs", "device", "a key of traces"),
-    ("src/diagnosis/ceiling.rs", "device", "a word of the JSON"),
-    ("src/diagnosis/chain/node.rs", "device|data worker|asked", "words of the JSON"),
-    ("src/mcp/untrusted.rs", "data worker", "a word of the JSON"),
+    ("crates/profiles/src/event.rs", "device", "a key of traces"),
+    ("crates/diagnosis/src/diagnosis/ceiling.rs", "device", "a word of the JSON"),
+    ("crates/diagnosis/src/diagnosis/chain/node.rs", "device|data worker|asked", "words of the JSON"),
+    ("crates/serve/src/mcp/untrusted.rs", "data worker", "a word of the JSON"),
     ("docs/measured.md", "main-thread", "the name of a program"),
     ("docs/threat-model.md", "as logrotate does", "the name of a test"),
 ];
@@ -313,7 +317,7 @@ fn prose() -> Vec<Prose> {
         found.extend(texts.into_iter().map(|(line, text)| Prose { path: path.to_owned(), line, text, for_users }));
     };
     for file in FILES.iter() {
-        let path = Path::new("src").join(&file.path);
+        let path = file.whole_path();
         let is_of_tests = |line| file.code.is_of_tests(line);
         let mut texts = Vec::new();
         literals(&tokens(&file.text), &is_of_tests, &mut texts);
@@ -325,7 +329,12 @@ fn prose() -> Vec<Prose> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let docs =
         std::fs::read_dir(root.join("docs")).unwrap().map(|entry| Path::new("docs").join(entry.unwrap().file_name()));
-    for path in docs.chain(["README.md".into()]).filter(|path| path.extension().is_some_and(|ending| ending == "md"))
+    let crates = std::fs::read_dir(root.join("crates")).unwrap();
+    let crates = crates.map(|entry| Path::new("crates").join(entry.unwrap().file_name()).join("README.md"));
+    for path in docs
+        .chain(crates)
+        .chain(["README.md".into()])
+        .filter(|path| path.extension().is_some_and(|ending| ending == "md"))
     {
         let text = std::fs::read_to_string(root.join(&path)).unwrap();
         add(&path, vec![(1, prose_of_markdown(&text))], true);
@@ -381,7 +390,7 @@ mod tests {
         ] {
             assert_eq!(said(text), [] as [&str; 0], "{text}");
         }
-        assert_eq!(wrong("src/sources/block.rs", "a device"), [] as [&str; 0]);
+        assert_eq!(wrong("crates/sources/src/block.rs", "a device"), [] as [&str; 0]);
     }
 
     #[test]

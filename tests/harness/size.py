@@ -1,4 +1,4 @@
-"""The size of the engine: code lines in src, and the numbers that tune rates and diagnosis.
+"""The size of the program: code lines of each crate, and the numbers that tune rates and diagnosis.
 
     python tests/dev.py size                  this tree
     python tests/dev.py size --root DIR       another tree
@@ -7,10 +7,10 @@
 
 The last form exits with 1 if there are more, and says of which.
 
-A code line is a line of a Rust file in src that is neither blank nor only a comment. Tests do not count: neither an item behind
+A code line is a line of a Rust file in src or crates/*/src that is neither blank nor only a comment. Tests do not count: neither an item behind
 `#[cfg(test)]` or `#[test]`, nor a file that is a module behind one.
 
-Constants count in src/rates and src/diagnosis, outside tests. Each row of a `thresholds!` table counts as one, and so does each
+Constants count in the folders rates and diagnosis, outside tests. Each row of a `thresholds!` table counts as one, and so does each
 other `const` of type `f64` or `f32`. A constant of a tuple type, such as `(f64, f64)`, counts once for each number in it.
 Constants of integer types are shown separately and are not in the sum, because they are mostly sizes, limits and clock units.
 Arrays and structs do not count: they list facts, or refer to numbers that have their own row.
@@ -18,6 +18,7 @@ Arrays and structs do not count: they list facts, or refer to numbers that have 
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 from collections.abc import Iterator
@@ -27,8 +28,8 @@ from harness import options
 from harness.paths import ROOT
 
 NAME = "dev.py size"
-#: Where constants are counted.
-ENGINE = ("src/rates", "src/diagnosis")
+#: Where constants are counted, below the `src` of any crate.
+ENGINE = ("rates", "diagnosis")
 
 #: Text that is not code: comments and the insides of literals. A lifetime is not a character literal.
 _BORING = re.compile(
@@ -203,12 +204,13 @@ def measure(root: str) -> Size:
     sources: dict[str, str] = {}
     if not os.path.isdir(os.path.join(root, "src")):
         raise FileNotFoundError(f"{root} has no folder src")
-    for folder, _folders, files in os.walk(os.path.join(root, "src")):
-        for name in files:
-            if name.endswith(".rs"):
-                path = os.path.normpath(os.path.join(folder, name))
-                with open(path, encoding="utf-8") as file:
-                    sources[path] = file.read()
+    for source in (os.path.join(root, "src"), *glob.glob(os.path.join(root, "crates/*/src"))):
+        for folder, _folders, files in os.walk(source):
+            for name in files:
+                if name.endswith(".rs"):
+                    path = os.path.normpath(os.path.join(folder, name))
+                    with open(path, encoding="utf-8") as file:
+                        sources[path] = file.read()
     code: dict[str, str] = {}
     tests: list[str] = []
     for path, source in sources.items():
@@ -225,9 +227,10 @@ def measure(root: str) -> Size:
         lines = sum(1 for line in text.split("\n") if line.strip())
         size.lines += lines
         inside = os.path.relpath(path, root)
-        part = os.path.splitext(inside.split(os.sep)[1])[0]
+        where, below = inside.replace(os.sep, "/").split("src/", 1)
+        part = os.path.basename(where.rstrip("/")) or "the program"
         size.parts[part] = size.parts.get(part, 0) + lines
-        if inside.replace(os.sep, "/").startswith(tuple(f"{folder}{end}" for folder in ENGINE for end in ("/", ".rs"))):
+        if below.startswith(tuple(f"{folder}{end}" for folder in ENGINE for end in ("/", ".rs"))):
             size.constants += [replace(constant, file=inside) for constant in constants(text)]
     return size
 
@@ -247,7 +250,7 @@ def constants(code: str) -> list[Constant]:
 def report(size: Size) -> str:
     parts = sorted(size.parts.items(), key=lambda part: -part[1])
     rows = (
-        ("code lines in src", size.lines, f"in {size.files} files"),
+        ("code lines", size.lines, f"in {size.files} files"),
         *((f"  {part}", lines, "") for part, lines in parts if lines >= LEAST_PART),
         ("numeric constants in rates and diagnosis", size.counted, ""),
         ("  in `thresholds!` tables", size.numbers(TABLED), ""),

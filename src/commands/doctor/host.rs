@@ -4,7 +4,7 @@
 use sysinfo::{CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};
 
 use super::{State, Told, told};
-use crate::text::format::{bytes, duration};
+use trainmon_base::text::format::{bytes, duration};
 
 /// Distribution, processor, memory and how long it has been up.
 pub(super) fn host() -> Told {

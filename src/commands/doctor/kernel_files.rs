@@ -6,12 +6,12 @@ use std::io::{self, ErrorKind};
 use std::path::Path;
 
 use super::{State, Told, fixed, told};
-use crate::errors::{Failure, without_number};
-use crate::sample::job::unread_accelerators;
-use crate::sources::accelerators::OpenDevices;
-use crate::sources::files::read_once;
-use crate::sources::job::AttachError;
-use crate::text::sudo_command;
+use trainmon_base::errors::{Failure, without_number};
+use trainmon_base::text::sudo_command;
+use trainmon_sample::job::unread_accelerators;
+use trainmon_sources::accelerators::OpenDevices;
+use trainmon_sources::files::read_once;
+use trainmon_sources::job::AttachError;
 
 /// `CAP_SYS_PTRACE` (include/uapi/linux/capability.h).
 const CAP_SYS_PTRACE: u32 = 19;
@@ -117,7 +117,7 @@ pub(super) fn yama(proc: &Path, own: OwnRights) -> Told {
 
 /// Mount option of /proc (proc(5)).
 pub(super) fn hidepid(proc: &Path, own: OwnRights) -> Told {
-    match crate::sources::hidepid::option(proc) {
+    match trainmon_sources::hidepid::option(proc) {
         None => told(State::Ok, "/proc lists all processes"),
         Some(option) if own.ptrace => {
             told(State::Ok, format!("/proc is mounted with {option}, overridden by CAP_SYS_PTRACE"))
@@ -135,7 +135,7 @@ pub(super) fn hidepid(proc: &Path, own: OwnRights) -> Told {
 
 /// How many files may be open.
 pub(super) fn descriptors() -> Told {
-    match crate::sources::descriptors::shortage() {
+    match trainmon_sources::descriptors::shortage() {
         None => told(State::Ok, "enough for jobs with hundreds of processes"),
         Some((reason, fix)) => fixed(
             State::Limited,

@@ -12,11 +12,11 @@ use super::Asker;
 use crate::cli::FLEET_INTERVAL_MIN;
 use crate::commands::{screen, screen_loop};
 use crate::config::Settings;
-use crate::errors::{self, ExitCode};
-use crate::fleet::Fleet;
-use crate::text::format::duration;
-use crate::tui::fleet::FleetView;
-use crate::tui::{Effect, Message};
+use trainmon_base::errors::{self, ExitCode};
+use trainmon_base::text::format::duration;
+use trainmon_diagnosis::fleet::Fleet;
+use trainmon_tui::fleet::FleetView;
+use trainmon_tui::{Effect, Message};
 
 /// Time between two questions unless the user says otherwise: how often machines are usually scraped.
 const EVERY: Duration = Duration::from_secs(15);

@@ -18,11 +18,11 @@ use call::{ServedMachine, ToolAnswer, failed, on_thread};
 use pipes::{Line, Messages};
 
 use crate::config::{DIAGNOSE_DURATION, Settings};
-use crate::errors::{self, ExitCode, Failure};
-use crate::jobs::session::{EndSignals, block_on};
-use crate::mcp::jsonrpc::{self, INVALID_REQUEST, Incoming, LINE_MAX, RpcError, response};
-use crate::mcp::protocol::{self, Era, Feature};
-use crate::mcp::tools::{self, ToolCall, Watched};
+use trainmon_attach::jobs::session::{EndSignals, block_on};
+use trainmon_base::errors::{self, ExitCode, Failure};
+use trainmon_serve::mcp::jsonrpc::{self, INVALID_REQUEST, Incoming, LINE_MAX, RpcError, response};
+use trainmon_serve::mcp::protocol::{self, Era, Feature};
+use trainmon_serve::mcp::tools::{self, ToolCall, Watched};
 
 /// Calls that run at a time.
 const CALLS: usize = 4;

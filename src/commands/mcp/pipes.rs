@@ -9,9 +9,9 @@ use anyhow::Context;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::mcp::jsonrpc::LINE_MAX;
-use crate::streams::Stream;
-use crate::text::json;
+use trainmon_base::streams::Stream;
+use trainmon_base::text::json;
+use trainmon_serve::mcp::jsonrpc::LINE_MAX;
 
 /// Lines that wait to be answered.
 const LINES: usize = 4;

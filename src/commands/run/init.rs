@@ -18,7 +18,7 @@ use signal_hook::iterator::exfiltrator::WithOrigin;
 
 use super::OWN;
 use super::program::{is_from_terminal, listen};
-use crate::errors::{self, ExitCode};
+use trainmon_base::errors::{self, ExitCode};
 
 /// Starts the monitor and collects orphans until it has ended; gives its status. None where this process gets no orphans, or
 /// the monitor cannot be started a second time: it then has to be this process.

@@ -16,7 +16,7 @@ use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::WithOrigin;
 use signal_hook::low_level::siginfo::{Cause, Origin};
 
-use crate::signals;
+use trainmon_base::signals;
 
 /// In which process group the program runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

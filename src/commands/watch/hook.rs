@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use crate::errors;
-use crate::signals;
+use trainmon_base::errors;
+use trainmon_base::signals;
 
 /// Events that wait for their command.
 const QUEUE: usize = 16;

@@ -5,7 +5,7 @@
     python tests/dev.py calibrate RUNS.json … --csv tests/calibration.csv --set-odds
 
 `evaluate.py --json RUNS.json` writes RUNS.json. Its claims replace those of the same programs with the same options; all
-others stay. The last form calibrates anew: it writes the CSV file, and sets `ODDS` in src/diagnosis/calibration.rs to the value
+others stay. The last form calibrates anew: it writes the CSV file, and sets `ODDS` in crates/diagnosis/src/diagnosis/calibration.rs to the value
 that fits best. Run the evaluations with the build to calibrate:
 
     python tests/evaluate.py --runs 1 --duration 8 --json with.json
@@ -28,7 +28,7 @@ from harness.paths import ROOT, TESTS
 from harness.text import show
 from workloads.labels import LABELS
 
-CSV, SOURCE = os.path.join(TESTS, "calibration.csv"), os.path.join(ROOT, "src/diagnosis/calibration.rs")
+CSV, SOURCE = os.path.join(TESTS, "calibration.csv"), os.path.join(ROOT, "crates/diagnosis/src/diagnosis/calibration.rs")
 LABELLED = {label.name for label in LABELS}
 
 
@@ -36,7 +36,7 @@ def main(words: list[str]) -> int:
     parser = options.parser(__doc__, "dev.py calibrate")
     parser.add_argument("runs", nargs="*", metavar="RUNS.json", help="a file that `evaluate.py --json` wrote")
     parser.add_argument("--csv", metavar="FILE", help="add these runs to this file (default: write no file)")
-    parser.add_argument("--set-odds", action="store_true", help="also set ODDS in src/diagnosis/calibration.rs")
+    parser.add_argument("--set-odds", action="store_true", help="also set ODDS in crates/diagnosis/src/diagnosis/calibration.rs")
     args = parser.parse_args(words)
     if args.csv and not args.runs:
         parser.error("--csv needs runs to add")
@@ -63,10 +63,10 @@ def main(words: list[str]) -> int:
     asked = calibration.odds_for(found)
     if args.set_odds:
         Path(SOURCE).write_text(calibration.with_odds_set(source, asked, slope), encoding="utf-8")
-        print(f"ODDS was {odds:.1f} in src/diagnosis/calibration.rs and is {asked:.1f} now")
+        print(f"ODDS was {odds:.1f} in crates/diagnosis/src/diagnosis/calibration.rs and is {asked:.1f} now")
         odds = asked
     else:
-        print(f"ODDS is {odds:.1f} in src/diagnosis/calibration.rs, and --set-odds would make it {asked:.1f}")
+        print(f"ODDS is {odds:.1f} in crates/diagnosis/src/diagnosis/calibration.rs, and --set-odds would make it {asked:.1f}")
     if found < 1.0:
         print("the rules claim more confidence than they deserve: odds below 1 are not used, so lower the confidence in the rules")
     print()

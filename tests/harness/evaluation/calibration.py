@@ -12,7 +12,7 @@ from typing import Any
 
 from harness.evaluation import scoring
 
-#: What the rules do not call certain stays uncertain (src/diagnosis/calibration.rs).
+#: What the rules do not call certain stays uncertain (crates/diagnosis/src/diagnosis/calibration.rs).
 SURE, NOT_SURE, CERTAIN = 0.80, 0.79, 0.99
 COLUMNS = ("options", "program", "held_out", "confidence", "right")
 #: Most steps of Newton's method, and the step size at which it ends.
@@ -143,10 +143,10 @@ def fit_odds(claims: list[Claim]) -> float:
 
 
 def odds_in(source: str) -> float:
-    """`ODDS` as src/diagnosis/calibration.rs has it; raises ValueError where it has none."""
+    """`ODDS` as crates/diagnosis/src/diagnosis/calibration.rs has it; raises ValueError where it has none."""
     found = _ODDS.search(source)
     if found is None:
-        raise ValueError("ODDS not found in src/diagnosis/calibration.rs")
+        raise ValueError("ODDS not found in crates/diagnosis/src/diagnosis/calibration.rs")
     return float(found[2])
 
 
@@ -156,7 +156,7 @@ def odds_for(found: float) -> float:
 
 
 def with_odds_set(source: str, odds: float, slope: float) -> str:
-    """The text of src/diagnosis/calibration.rs with new odds, and the slope that was found along with them."""
+    """The text of crates/diagnosis/src/diagnosis/calibration.rs with new odds, and the slope that was found along with them."""
     odds_in(source)
     source = _ODDS.sub(rf"\g<1>{odds:.1f}", source)
     source = re.sub(r"(with )[0-9.]+( times the odds)", rf"\g<1>{odds:.1f}\g<2>", source)
@@ -164,7 +164,7 @@ def with_odds_set(source: str, odds: float, slope: float) -> str:
 
 
 def with_odds(odds: float) -> Callable[[float], float]:
-    """The confidence that is shown for one of the rules', as src/diagnosis/calibration.rs computes it."""
+    """The confidence that is shown for one of the rules', as crates/diagnosis/src/diagnosis/calibration.rs computes it."""
 
     def shown(confidence: float) -> float:
         part = odds * confidence / (1.0 + (odds - 1.0) * confidence)

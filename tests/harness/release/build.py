@@ -56,7 +56,7 @@ class Sources:
     @property
     def version(self) -> str:
         with open(os.path.join(self.root, "Cargo.toml"), "rb") as file:
-            return str(tomllib.load(file)["package"]["version"])
+            return str(tomllib.load(file)["workspace"]["package"]["version"])
 
     @functools.cached_property
     def epoch(self) -> int:

@@ -1,0 +1,319 @@
+//! The stacks thread: whose stacks py-spy takes next, and how long it pauses in between.
+//!
+//! One run at a time, of one process. The training process and the workers take turns; among the workers, the least
+//! sampled one comes next. The caller sets the length of the pause: a new or doubtful verdict needs many windows, a
+//! settled one few. If nothing else counts a training process's steps, its local variables are read before and after
+//! each window: the loop's own counter may be among them.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::{CollectorOptions, Shared, rest};
+use trainmon_sample::{JobSample, ProcessId, ProcessRole, ProcessSample, SourceState, SourceStatus, StackWindow};
+use trainmon_sources::py_spy::{PySpy, Refusal};
+
+/// Length of a window, seconds: py-spy takes whole seconds.
+const WINDOW_S: u32 = 1;
+/// Samples per second of a worker.
+const WORKER_HZ: u32 = 25;
+/// First pause after a failure that may pass; doubled with each further one.
+const RETRY: Duration = Duration::from_secs(2);
+/// Longest pause after failures.
+const RETRY_MOST: Duration = Duration::from_secs(60);
+/// An interval of at least this is long …
+const LONG: Duration = Duration::from_secs(10);
+/// … and this many windows are taken in it.
+const WINDOWS_A_TICK: u32 = 8;
+/// A worker that has used less CPU time than this since it was last sampled, and has read nothing, is idle; clock ticks
+/// of 10 ms. torch's workers use 0.1 ms every 5 s while they wait for work.
+const IDLE_TICKS: u64 = 5;
+/// Pause if there is nothing to wait for except the next tick.
+const STEP: Duration = Duration::from_millis(50);
+
+/// Takes stacks until `stop`.
+pub(super) fn watch(shared: &Shared) {
+    let mut taker = StacksTaker { shared, turns: Turns::default(), py_spy: None, failures: 0, execs: 0 };
+    while !shared.stop.load(Ordering::Relaxed) {
+        if !taker.step() {
+            return;
+        }
+    }
+}
+
+/// The state kept from window to window.
+struct StacksTaker<'a> {
+    shared: &'a Shared,
+    turns: Turns,
+    py_spy: Option<PySpy>,
+    /// Failures in a row.
+    failures: u32,
+    /// How many times the attached process had executed another program.
+    execs: u32,
+}
+
+impl StacksTaker<'_> {
+    /// Takes one window and pauses. False once there is nothing left to take.
+    fn step(&mut self) -> bool {
+        let Shared { latest, stop, effort, .. } = self.shared;
+        let job = latest.values().sample.job.clone();
+        let Some(job) = job else {
+            rest(stop, || STEP); // the first sample comes at once
+            return true;
+        };
+        if !job.alive {
+            return false;
+        }
+        let execs = execs(&job);
+        if execs != self.execs {
+            // What was found out belongs to other programs.
+            (self.turns, self.py_spy, self.execs) = (Turns::default(), None, execs);
+        }
+        let (trainers, mut workers) = (of_role(&job, ProcessRole::Trainer), of_role(&job, ProcessRole::Worker));
+        if effort.answer() {
+            self.turns.trainer_next();
+        }
+        self.turns.leave_out_idle(&job, &mut workers);
+        let Some((process, rate_hz)) = self.turns.next(&trainers, &workers, effort.get().trainer_hz()) else {
+            rest(stop, || Duration::from_secs(1));
+            return true;
+        };
+        self.turns.note_taken(&job, process);
+        let of_trainer = trainers.contains(&process);
+        match self.record(process, of_trainer, rate_hz) {
+            Ok(None) => false,
+            Ok(Some(window)) => {
+                self.failures = 0;
+                latest.values().stacks.add(window);
+                // A second reading at a known distance: some counters restart every few seconds.
+                self.read_locals(process, of_trainer);
+                self.rest();
+                true
+            }
+            Err(refusal) => self.refused(process, of_trainer, refusal),
+        }
+    }
+
+    /// A window of a process, preceded by its local variables. `None` if `stop` was set meanwhile.
+    fn record(&mut self, process: ProcessId, of_trainer: bool, rate_hz: u32) -> Result<Option<StackWindow>, Refusal> {
+        let Shared { options, stop, .. } = self.shared;
+        let proc_root = &options.sources.roots.proc;
+        if self.py_spy.is_none() {
+            self.py_spy = Some(PySpy::find(proc_root, process, options.py_spy.as_deref())?);
+        }
+        self.read_locals(process, of_trainer);
+        let window = self.py_spy.as_ref().map(|found| found.record(proc_root, process, WINDOW_S, rate_hz, stop));
+        window.unwrap_or(Ok(None))
+    }
+
+    /// Reads a training process's local variables if nothing else counts its steps. A failure is not reported: the
+    /// window's own failure says why. One that will not pass is not tried again.
+    fn read_locals(&mut self, process: ProcessId, of_trainer: bool) {
+        let Shared { options, latest, stop, .. } = self.shared;
+        // Whether torch's loader feeds it is known once it was sampled.
+        let job = latest.values().sample.job.clone();
+        let counts = of_trainer && job.is_some_and(|job| has_feeders(&job, process) == Some(false));
+        let Some(py_spy) = &self.py_spy else { return };
+        if !counts || self.turns.without_locals.contains(&process) {
+            return;
+        }
+        match py_spy.locals(&options.sources.roots.proc, process, stop) {
+            Ok(Some(locals)) => latest.values().stacks.add_locals(locals),
+            Err(refusal) if refusal.last => {
+                self.turns.without_locals.insert(process);
+            }
+            Ok(None) | Err(_) => {}
+        }
+    }
+
+    /// Pauses after a window for as long as demanded, which may become less meanwhile.
+    fn rest(&self) {
+        let Shared { options, stop, effort, .. } = self.shared;
+        // A window is not shown before the next tick, so with a long interval a few are enough.
+        let between_ticks = if options.interval >= LONG { options.interval / WINDOWS_A_TICK } else { Duration::ZERO };
+        let begun = effort.get().stacks_rest();
+        rest(stop, || match effort.is_asked_at_once() {
+            true => Duration::ZERO,
+            false => effort.get().stacks_rest().min(begun).max(between_ticks),
+        });
+    }
+
+    /// Handles a missing window and its reason. False if there is no py-spy at all.
+    fn refused(&mut self, process: ProcessId, of_trainer: bool, refusal: Refusal) -> bool {
+        if refusal.last {
+            self.turns.refused.insert(process);
+        }
+        // A worker that has ended since is not a failure of the source.
+        if of_trainer || (refusal.status.state != SourceState::Gone && !refusal.last) {
+            self.failures = self.failures.saturating_add(1);
+            self.shared.latest.values().stacks.status = refusal.status;
+        }
+        if self.py_spy.is_none() && refusal.last {
+            return false;
+        }
+        let wait = RETRY.saturating_mul(1 << self.failures.saturating_sub(1).min(5)).min(RETRY_MOST);
+        rest(&self.shared.stop, || if self.failures == 0 { STEP } else { wait });
+        true
+    }
+}
+
+fn of_role(job: &JobSample, role: ProcessRole) -> Vec<ProcessId> {
+    job.processes.iter().filter(|process| process.role == role).map(|process| process.id).collect()
+}
+
+/// How many times the attached process has executed another program.
+fn execs(job: &JobSample) -> u32 {
+    job.processes.iter().find(|process| process.id == job.target).map_or(0, |target| target.execs)
+}
+
+/// Whether a training process's steps are counted without stacks, because torch's loader feeds it. `None` until it was
+/// sampled.
+fn has_feeders(job: &JobSample, trainer: ProcessId) -> Option<bool> {
+    let sampled = job.sampler.processes.iter().find(|process| process.id == trainer);
+    sampled.map(|process| process.feeders > 0)
+}
+
+/// How often each process has been sampled.
+#[derive(Debug, Default)]
+struct Turns {
+    seen: HashMap<ProcessId, u64>,
+    refused: HashSet<ProcessId>,
+    /// Training processes whose variables py-spy cannot read.
+    without_locals: HashSet<ProcessId>,
+    worker_last: bool,
+    /// What workers had done when last sampled: CPU time in clock ticks, and bytes through read calls.
+    done: HashMap<ProcessId, (u64, u64)>,
+}
+
+/// CPU time so far, clock ticks, and bytes through read calls; `None` if they cannot be read.
+fn done(process: &ProcessSample) -> Option<(u64, u64)> {
+    Some((process.user_ticks.saturating_add(process.system_ticks), process.io?.read_chars))
+}
+
+impl Turns {
+    /// Makes a training process the next to sample.
+    fn trainer_next(&mut self) {
+        self.worker_last = true;
+    }
+
+    /// Removes those that have done nothing since they were last sampled: their stacks would be the same.
+    fn leave_out_idle(&mut self, job: &JobSample, workers: &mut Vec<ProcessId>) {
+        self.done.retain(|id, _| workers.contains(id));
+        let is_idle = |process: &&ProcessSample| {
+            let both = done(process).zip(self.done.get(&process.id));
+            both.is_some_and(|(now, then)| now.0.saturating_sub(then.0) < IDLE_TICKS && now.1 == then.1)
+        };
+        let idle: Vec<ProcessId> = job.processes.iter().filter(is_idle).map(|process| process.id).collect();
+        workers.retain(|id| !idle.contains(id));
+    }
+
+    /// Records what a process has done so far, because it is sampled now.
+    fn note_taken(&mut self, job: &JobSample, id: ProcessId) {
+        let process = job.processes.iter().find(|process| process.id == id);
+        self.done.extend(process.and_then(done).map(|done| (id, done)));
+    }
+
+    /// The process to sample next, and the rate: a training process at `trainer_hz`.
+    fn next(&mut self, trainers: &[ProcessId], workers: &[ProcessId], trainer_hz: u32) -> Option<(ProcessId, u32)> {
+        self.seen.retain(|id, _| trainers.contains(id) || workers.contains(id));
+        self.refused.retain(|id| trainers.contains(id) || workers.contains(id));
+        self.without_locals.retain(|id| trainers.contains(id));
+        let least = |of: &[ProcessId]| {
+            let known = of.iter().filter(|id| !self.refused.contains(id));
+            known.min_by_key(|id| (self.seen.get(id).copied().unwrap_or(0), id.pid)).copied()
+        };
+        let (trainer, worker) = (least(trainers), least(workers));
+        let take_worker = worker.is_some() && (trainer.is_none() || !self.worker_last && !self.seen.is_empty());
+        self.worker_last = take_worker;
+        let (process, rate_hz) = if take_worker { (worker?, WORKER_HZ) } else { (trainer?, trainer_hz) };
+        *self.seen.entry(process).or_default() += 1;
+        Some((process, rate_hz))
+    }
+}
+
+/// The state of stacks if they are switched off.
+pub(super) fn switched_off(options: &CollectorOptions) -> Option<SourceStatus> {
+    let reason = match (options.no_stacks, options.no_ptrace) {
+        (true, _) => "switched off by --no-stacks",
+        (_, true) => "switched off by --no-ptrace",
+        _ => return None,
+    };
+    Some(SourceStatus::new(SourceState::Absent, reason))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trainmon_sample::IoCounters;
+
+    fn ids(pids: &[u32]) -> Vec<ProcessId> {
+        pids.iter().map(|pid| ProcessId { pid: *pid, start_ticks: 1 }).collect()
+    }
+
+    #[test]
+    fn trainer_and_workers_take_turns() {
+        let mut turns = Turns::default();
+        let (trainers, workers) = (ids(&[10]), ids(&[20, 21]));
+        let pids: Vec<u32> =
+            (0..6).filter_map(|_| turns.next(&trainers, &workers, 40)).map(|(process, _)| process.pid).collect();
+        assert_eq!(pids, [10, 20, 10, 21, 10, 20]);
+    }
+
+    #[test]
+    fn new_workers_come_first_and_refused_ones_never() {
+        let mut turns = Turns::default();
+        for _ in 0..8 {
+            turns.next(&ids(&[10]), &ids(&[20]), 40);
+        }
+        turns.refused.insert(ids(&[22])[0]);
+        let next: Vec<u32> = (0..2)
+            .filter_map(|_| turns.next(&ids(&[10]), &ids(&[20, 21, 22]), 40))
+            .map(|(process, _)| process.pid)
+            .collect();
+        assert_eq!(next, [10, 21]);
+        assert_eq!(turns.next(&[], &[], 40), None);
+    }
+
+    #[test]
+    fn workers_that_rest_are_left_out_until_they_work_again() {
+        let job = |ticks: [u64; 2], read_chars: Option<u64>| {
+            let processes = ids(&[20, 21]).into_iter().zip(ticks).map(|(id, user_ticks)| ProcessSample {
+                id,
+                user_ticks,
+                io: read_chars.map(|read_chars| IoCounters { read_chars, ..IoCounters::default() }),
+                ..ProcessSample::default()
+            });
+            JobSample { processes: processes.collect(), ..JobSample::default() }
+        };
+        let mut turns = Turns::default();
+        let mut left = |job: &JobSample, taken: &[u32]| {
+            let mut workers = ids(&[20, 21]);
+            turns.leave_out_idle(job, &mut workers);
+            ids(taken).into_iter().for_each(|id| turns.note_taken(job, id));
+            workers.into_iter().map(|id| id.pid).collect::<Vec<u32>>()
+        };
+        assert_eq!(left(&job([0, 0], Some(0)), &[20, 21]), [20, 21], "those that were never looked at");
+        assert_eq!(left(&job([1, IDLE_TICKS], Some(0)), &[]), [21]);
+        assert_eq!(left(&job([2, IDLE_TICKS], Some(9)), &[20]), [20, 21], "who reads works");
+        assert_eq!(left(&job([3, IDLE_TICKS], Some(9)), &[]), [21]);
+        assert_eq!(left(&job([3, IDLE_TICKS], None), &[]), [20, 21], "what is read is not known");
+    }
+
+    #[test]
+    fn after_a_change_the_trainer_is_next() {
+        let mut turns = Turns::default();
+        let (trainers, workers) = (ids(&[10]), ids(&[20]));
+        turns.next(&trainers, &workers, 40);
+        turns.trainer_next();
+        assert_eq!(turns.next(&trainers, &workers, 40), Some((trainers[0], 40)));
+        assert_eq!(turns.next(&trainers, &workers, 40), Some((workers[0], WORKER_HZ)));
+    }
+
+    #[test]
+    fn without_workers_the_trainer_alone() {
+        let mut turns = Turns::default();
+        for _ in 0..3 {
+            assert_eq!(turns.next(&ids(&[10]), &[], 20).map(|(process, rate)| (process.pid, rate)), Some((10, 20)));
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! What to do: the advice of a cause that fits the window, with what each can gain at most, in the order to try it.
+//!
+//! The first one must be worth it. If the CPUs are full, the first says so, or names the processes that fill them.
+
+use trainmon_base::text::sanitise;
+
+use super::causes::starvation::others_hold;
+use super::causes::{AdviceRow, CauseSpec, Judgement, Promise, spec_of};
+use super::ceiling::{Ceiling, Limit};
+use super::class::Phase;
+use super::culprits::{cpu_users_in_words, processes};
+use super::features::Features;
+use super::parts::Advice;
+use super::stats::round;
+use super::thresholds::*;
+use super::what_if::Capacity;
+
+thresholds! {
+    WORTH_LEADING = 1.15, "times", "a smaller gain is within what two runs of the same program differ by, and is shown as 1.1×";
+}
+
+/// The advice of a verdict on the job with this PID, the first one first. `ceiling` is the most that tuning can gain.
+pub(super) fn advice(
+    (judgement, pid): (&Judgement, u32),
+    spec: Option<&CauseSpec>,
+    window: &Features,
+    ceiling: Option<Ceiling>,
+) -> Vec<Advice> {
+    // While the job trains, the advice of its cause; otherwise only what lets it continue.
+    let known = match (spec, judgement.phase) {
+        (None, Phase::Stopped | Phase::Hung) => spec_of(judgement.class, None, judgement.phase),
+        _ => spec,
+    };
+    if let (Phase::Stopped, Some(thaw)) = (judgement.phase, &window.frozen) {
+        return thaw.iter().map(|thaw| resume(thaw)).collect();
+    }
+    let Some(known) = known else { return Vec::new() };
+    let rows: Vec<&AdviceRow> = known.advice.iter().filter(|row| (row.fits)(window)).collect();
+    let bound = window.main.as_ref().and_then(|_| (known.bound)(known, window)).filter(|bound| *bound > 1.0);
+    let of_row = |row: &&AdviceRow| Advice {
+        title: with_pid(row.title, pid, window),
+        why: row.why.into(),
+        speedup_at_most: if row.promise != Promise::Nothing { bound } else { None },
+        predicted_step_ms: None,
+    };
+    let mut advice: Vec<Advice> = rows.iter().map(of_row).collect();
+    if let Some(first) = advice.first_mut() {
+        (known.sharpen)(first, window);
+    }
+    let on_free_cpus = advice.first().and_then(|first| first.speedup_at_most);
+    for (one, row) in advice.iter_mut().zip(&rows) {
+        let tunes = row.promise == Promise::Ceiling || row.is_tuning() && one.speedup_at_most.is_some();
+        if tunes && let Some(ceiling) = ceiling {
+            one.limit(ceiling.speedup_at_most);
+        }
+    }
+    let tunes = rows.first().is_some_and(|row| row.is_tuning());
+    match advice.first_mut() {
+        Some(first) if tunes && !is_worth_leading(first) => {
+            if let Some(freed) = with_free_cpus(known, window, first, on_free_cpus) {
+                *first = freed;
+                say_why_first(&mut advice);
+            } else {
+                gain_first(&mut advice);
+                let is_full = ceiling.is_some_and(|ceiling| ceiling.limit == Limit::Cpus);
+                if is_full && let Some(first) = advice.first_mut() {
+                    first.why += "; the CPUs are full, so only less work helps";
+                }
+            }
+        }
+        Some(first) if tunes && first.speedup_at_most.is_some() => say_why_first(&mut advice),
+        _ => gain_first(&mut advice),
+    }
+    if let Some(rate) = window.steps.rate().filter(|rate| *rate > 0.0) {
+        advice.iter_mut().for_each(|one| one.agree_with(1.0 / rate, window.steps.quantile_ms(0.5)));
+    }
+    advice
+}
+
+/// The commands of an advice with a PID in its place: that of the job, or of the process that the loop waits for.
+fn with_pid(title: &str, job: u32, window: &Features) -> String {
+    let pid =
+        if title.contains("that process") { processes(window).first().and_then(|one| one.pid) } else { Some(job) };
+    pid.map_or_else(|| title.to_owned(), |pid| title.replace("PID", &pid.to_string()))
+}
+
+/// Resumes a frozen job.
+fn resume(thaw: &str) -> Advice {
+    let why = "its control group is frozen, so none of its processes run";
+    Advice { title: format!("Resume it: {}", sanitise(thaw)), why: why.into(), ..Advice::default() }
+}
+
+/// One that promises no number is worth a try.
+fn is_worth_leading(first: &Advice) -> bool {
+    first.speedup_at_most.is_none_or(|times| times > WORTH_LEADING)
+}
+
+/// The first advice once other processes leave the CPUs, which it names: then it gains `bound` at most. `None` if they take few
+/// of the CPUs, or if that would not be worth it either.
+fn with_free_cpus(known: &CauseSpec, window: &Features, first: &Advice, bound: Option<f64>) -> Option<Advice> {
+    let others = if others_hold(&window.cpu) { window.cpu.others? } else { return None };
+    let most = Ceiling::from_window(window, Some(known), &Capacity::undisturbed(&window.cpu))?.speedup_at_most;
+    let gain = round(most.min(bound.unwrap_or(f64::INFINITY)), 2);
+    let (cpus, all) = (format!("{others:.1}"), window.cpu.usable());
+    let who = match cpu_users_in_words(window) {
+        Some((who, _)) => format!("Free the CPUs of {who}"),
+        None => format!("Free {cpus} CPUs"),
+    };
+    let mut then = first.title.chars();
+    let then = then.next().map(|initial| initial.to_lowercase().chain(then).collect::<String>())?;
+    (gain > WORTH_LEADING.value).then(|| Advice {
+        title: format!("{who}, then {then}"),
+        why: format!("other processes use {cpus} of the {all:.0} CPUs, so none is free for this job to use"),
+        speedup_at_most: Some(gain),
+        predicted_step_ms: None,
+    })
+}
+
+fn bound(advice: &Advice) -> f64 {
+    advice.speedup_at_most.unwrap_or(1.0)
+}
+
+/// The advice with the largest gain first.
+fn gain_first(advice: &mut [Advice]) {
+    advice.sort_by(|a, b| bound(b).total_cmp(&bound(a)));
+}
+
+/// The first one changes a number or what runs beside the job: says so if another one could gain more.
+fn say_why_first(advice: &mut [Advice]) {
+    let Some((first, rest)) = advice.split_first_mut() else { return };
+    if rest.iter().any(|other| bound(other) > bound(first)) {
+        first.why += "; it comes first because no code has to change";
+    }
+}

@@ -1,0 +1,111 @@
+//! Which windows an advice fits: nothing is advised that the window's own numbers speak against.
+
+use super::*;
+use crate::diagnosis::features::ChainPath;
+use trainmon_rates::chain::paths::{WaitEdge, WaitEnd};
+
+/// The machine has a GPU that trainmon knows of.
+pub(super) fn with_gpu(window: &Features) -> bool {
+    window.gpu.is_some() || window.gpu_held || window.gpu_seen
+}
+
+pub(super) fn without_gpu(window: &Features) -> bool {
+    !with_gpu(window)
+}
+
+pub(super) fn with_workers(window: &Features) -> bool {
+    window.workers.is_some()
+}
+
+pub(super) fn without_workers(window: &Features) -> bool {
+    window.workers.is_none()
+}
+
+/// The workers are seen decoding for longer than they transform.
+pub(super) fn decodes_most(window: &Features) -> bool {
+    let stages = window.workers.as_ref().and_then(|workers| workers.stages);
+    stages.is_some_and(|stages| stages.decode > stages.transform)
+}
+
+pub(super) fn transforms(window: &Features) -> bool {
+    !decodes_most(window)
+}
+
+pub(super) fn transforms_beside_a_gpu(window: &Features) -> bool {
+    transforms(window) && with_gpu(window)
+}
+
+pub(super) fn decodes_beside_a_gpu(window: &Features) -> bool {
+    decodes_most(window) && with_gpu(window)
+}
+
+pub(super) fn without_stacks(window: &Features) -> bool {
+    window.loop_stacks().is_none()
+}
+
+/// The loop is seen at metrics and logs, or its stacks cannot be read.
+pub(super) fn may_report(window: &Features) -> bool {
+    window.loop_stacks().is_none_or(|stacks| stacks.shares.get(Activity::Report) >= LOST_WAIT)
+}
+
+pub(super) fn may_report_with_gpu(window: &Features) -> bool {
+    may_report(window) && with_gpu(window)
+}
+
+/// All servers that the batches or the loop wait for are on this machine, and the data lies on no mount of another one.
+pub(super) fn served_here(window: &Features) -> bool {
+    let servers = culprits::addresses(window);
+    let elsewhere = window.io.network || window.io.fuse;
+    !elsewhere && !servers.is_empty() && servers.iter().all(|server| culprits::is_loopback(&server.name))
+}
+
+pub(super) fn served_elsewhere(window: &Features) -> bool {
+    !served_here(window)
+}
+
+/// The loop asks again and again whether the other process is done, as for a file in a folder.
+pub(super) fn polls(window: &Features) -> bool {
+    let longest = window.chain.as_ref().and_then(|chain| chain.longest(PathPart::Process));
+    longest.is_some_and(|way| way.hops.iter().any(|hop| hop.by == WaitEdge::Polls))
+}
+
+/// It starts commands and waits for their end, as with `subprocess.run`.
+pub(super) fn runs_commands(window: &Features) -> bool {
+    let longest = window.chain.as_ref().and_then(|chain| chain.longest(PathPart::Process));
+    let ends = |way: &ChainPath| {
+        way.end == WaitEnd::Children || way.hops.last().is_some_and(|hop| hop.by == WaitEdge::Child)
+    };
+    longest.is_some_and(ends)
+}
+
+/// It sends requests to the other process.
+pub(super) fn requests(window: &Features) -> bool {
+    !polls(window) && !runs_commands(window)
+}
+
+/// It reads a pipe that a program other than Python fills, such as a decompressor.
+pub(super) fn reads_a_program(window: &Features) -> bool {
+    let Some(chain) = &window.chain else { return false };
+    let last = chain.longest(PathPart::Process).and_then(|way| way.hops.last());
+    let program = last.filter(|hop| hop.by == WaitEdge::Reads).and_then(|hop| chain.peer(hop.pid));
+    program.is_some_and(|peer| !peer.comm.starts_with("python"))
+}
+
+/// Neither its stacks, nor its options, nor the tensor cores say that the run uses mixed precision.
+pub(super) fn may_be_full_precision(window: &Features) -> bool {
+    !window.mixed_precision && !tensor_cores_work(window)
+}
+
+/// The tensor cores work, but nothing says in which precision: PyTorch also uses them for float32 convolutions, as TF32
+/// (torch.backends.cudnn.allow_tf32 is on by default).
+pub(super) fn may_be_tf32(window: &Features) -> bool {
+    !window.mixed_precision && tensor_cores_work(window)
+}
+
+fn tensor_cores_work(window: &Features) -> bool {
+    window.gpu.as_ref().is_some_and(|gpu| gpu.tensor_active.is_some_and(|active| active >= HARDLY))
+}
+
+pub(super) fn mixed_precision(window: &Features) -> bool {
+    window.mixed_precision
+}

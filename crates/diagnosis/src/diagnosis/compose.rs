@@ -1,0 +1,150 @@
+//! Judgement and numbers → the verdict that people and scripts read.
+
+use trainmon_base::text::sanitise;
+use trainmon_sample::Sample;
+
+use super::advice::advice;
+use super::calibration::calibrated;
+use super::causes::{Cause, Judgement};
+use super::ceiling::Ceiling;
+use super::class::{Class, Phase};
+use super::evidence::evidence;
+use super::features::Features;
+use super::stalls;
+use super::stats::{percent, round};
+use super::subject::Subject;
+use super::summary::summary;
+use super::thresholds::*;
+use super::verdict::{Context, Finding, MainThread, OwnCost, StepSource, Steps, Unavailable, Verdict, WorkerVerdict};
+use super::visibility::Visibility;
+use super::what_if::Capacity;
+
+thresholds! {
+    NOTHING_LEFT = 0.97, "share", "the waits leave too little to judge the rest by";
+}
+
+/// Builds the verdict. Session counters (`observed_s`, `first_verdict_s`, `steps.count`) are for the caller.
+pub(super) fn verdict(context: &Context, judgement: &Judgement, window: &Features, sample: &Sample) -> Verdict {
+    let spec = judgement.cause.map(|cause| cause.spec_in(judgement.class).for_window(window));
+    let Visibility { seen, mut not_seen } = Visibility::from_sample(sample, context.pid);
+    if judgement.class == Class::Unknown {
+        for doubt in &judgement.doubts {
+            not_seen.insert(0, Unavailable { what: Subject::Verdict.into(), why: doubt.clone(), fix: None });
+        }
+    }
+    let main = window.main.as_ref();
+    let mut culprits = judgement.culprits(spec, window);
+    let summary = summary(context.pid, judgement, spec, window, &culprits);
+    culprits.extend(judgement.culprits_outside(window));
+    let ceiling =
+        if is_training(judgement) { Ceiling::from_window(window, spec, &Capacity::left(&window.cpu)) } else { None };
+    Verdict {
+        schema: 1,
+        trainmon: env!("CARGO_PKG_VERSION").into(),
+        pid: context.pid,
+        command: context.command.clone(),
+        started: context.started.clone(),
+        phase: judgement.phase,
+        class: judgement.class,
+        cause: judgement.cause,
+        confidence: round(calibrated(judgement), 2),
+        confidence_by_rules: round(judgement.confidence, 2),
+        summary,
+        shares: main.map(|main| main.shares),
+        gpu_idle: window.gpu.as_ref().map(|gpu| gpu.idle),
+        steps: steps(judgement, window),
+        main_thread: main.and_then(|main| main.stacks.as_ref()).map(|stacks| MainThread {
+            activities: stacks
+                .shares
+                .iter()
+                .map(|(activity, share)| (activity.word().to_owned(), round(share, 3)))
+                .filter(|(_, share)| *share > 0.0)
+                .collect(),
+            hottest: stacks.hottest.clone(),
+            sync_lines: stacks.sync_lines.clone(),
+            samples: stacks.samples,
+        }),
+        workers: workers(judgement, window),
+        evidence: evidence(judgement, spec, window),
+        advice: advice((judgement, context.pid), spec, window, ceiling),
+        ceiling,
+        other_findings: findings(judgement, window),
+        culprits,
+        chain: super::chain::nodes(window),
+        seen,
+        not_seen,
+        own: OwnCost {
+            cpu_pct: None,
+            rss_mib: sample.own.rss_bytes.map(|bytes| round(bytes as f64 / f64::from(1 << 20), 1)),
+        },
+        ..Verdict::default()
+    }
+}
+
+/// Whether it trains and a verdict was possible.
+fn is_training(judgement: &Judgement) -> bool {
+    judgement.phase == Phase::Training && !matches!(judgement.class, Class::Unknown | Class::Idle)
+}
+
+/// What else was found, what would be the next limit, and what makes the verdict less certain.
+fn findings(judgement: &Judgement, window: &Features) -> Vec<Finding> {
+    let class = judgement.class;
+    let doubts = judgement.doubts.iter().filter(|_| class != Class::Unknown);
+    let doubts = doubts.map(|doubt| {
+        let text = format!("Less certain: {doubt}");
+        Finding { class, cause: None, confidence: 0.0, text }
+    });
+    judgement.others.iter().cloned().chain(next_limit(judgement, window)).chain(doubts).collect()
+}
+
+/// What would limit the loop if it did not wait for data.
+fn next_limit(judgement: &Judgement, window: &Features) -> Option<Finding> {
+    let main = window.main.as_ref()?;
+    let lost = window.lost_wait();
+    let waits = matches!(judgement.class, Class::DataLoader | Class::Io | Class::Cpu);
+    if !waits || !window.waits_lead() || lost > NOTHING_LEFT {
+        return None;
+    }
+    let of_rest = |share: f64| share / (1.0 - lost);
+    let host = of_rest(main.shares.host_busy);
+    let (cause, text) = match window.gpu.as_ref().map(|gpu| of_rest(gpu.job_busy)) {
+        Some(busy) if busy >= DEVICE_BUSY => {
+            let busy = percent(busy.min(1.0));
+            (Cause::ComputeBound, format!("next limit: without these waits the GPU would be busy {busy} of the time"))
+        }
+        _ if host >= LARGER_HALF => {
+            let host = percent(host.min(1.0));
+            let text = format!("next limit: without these waits the loop's own work would take {host} of the time");
+            (Cause::MainThread, text)
+        }
+        _ => return None,
+    };
+    Some(Finding::new(cause, judgement.confidence * GUESSED.value, text))
+}
+
+/// Steps. Turns of a loop that does not train are not steps.
+fn steps(judgement: &Judgement, window: &Features) -> Steps {
+    let steps = &window.steps;
+    let rate = if judgement.class != Class::Idle { steps.rate() } else { None };
+    let by_variable = || {
+        let variable = &steps.counted.as_ref()?.variable;
+        Some(StepSource::Variable(format!("variable {}", sanitise(variable))))
+    };
+    Steps {
+        per_s: rate.map(|rate| round(rate, 3)),
+        p50_ms: steps.quantile_ms(0.5).map(|ms| round(ms, 1)),
+        p95_ms: steps.quantile_ms(0.95).map(|ms| round(ms, 1)),
+        count: steps.count,
+        stall_every: stalls::period(&window.stalls).map(|period| period.every),
+        source: rate.and_then(|_| steps.per_s.map(|_| StepSource::FeederWrites).or_else(by_variable)),
+    }
+}
+
+/// Each worker. A stopped one is in no stage.
+fn workers(judgement: &Judgement, window: &Features) -> Vec<WorkerVerdict> {
+    let mut each = window.workers.as_ref().map(|workers| workers.each.clone()).unwrap_or_default();
+    for worker in each.iter_mut().filter(|_| judgement.phase == Phase::Stopped) {
+        (worker.stages, worker.hottest) = (None, None);
+    }
+    each
+}

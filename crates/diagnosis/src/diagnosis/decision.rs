@@ -1,0 +1,243 @@
+//! A window's numbers → phase, class and cause with a confidence. The order is that of the question:
+//!
+//! 1. Is it training at all ([`phases`](super::phases))?
+//! 2. Where does the loop lose its time: waiting for data, or with its GPU busy, or with its GPU idle ([`Bottleneck`])?
+//! 3. Which cause: the first in the order of [`Cause::ALL`] whose rule holds.
+//! 4. What could not be read, or contradicts?
+
+use trainmon_rates::stacks::Activity;
+
+use super::causes::starvation::{main_queues, others_hold};
+use super::causes::throttled::is_held_down;
+use super::causes::{Bottleneck, Cause, Finding, Judgement, Known, RuleInput, in_words};
+use super::class::{Class, Phase};
+use super::features::{Features, Workers};
+use super::parts::Hottest;
+use super::phases::{is_proven, not_training};
+use super::stats::percent;
+use super::thresholds::*;
+
+thresholds! {
+    IDLE_OR_SLOW = 0.80, "share", "workers that poll nearly all the time";
+    NOTHING_DONE = 0.02, "share", "a training step takes more of the loop than this, however slow its data is";
+    SAMPLES = 15.0, "samples", "n samples give a share to within 0.5 / sqrt(n): 25 samples 10 points, 250 samples 3";
+    UNEVEN = 0.40, "share", "GPUs that do the same work differ by less";
+}
+
+/// Confidence in a balanced loop: the less the GPU idles, the higher.
+const BALANCED: ConfidenceRamp = ConfidenceRamp { least: EVEN_CHANCE.value, most: 0.70, from: DRY, to: DEVICE_IDLE };
+
+/// Judges one window.
+pub(super) fn judge(window: &Features, known: Known) -> Judgement {
+    let main = match not_training(window, known) {
+        Ok(main) => main,
+        Err(judgement) => return judgement,
+    };
+    let case = RuleInput::new(window, main, known);
+    let mut judgement = match (cause(&case), case.bottleneck) {
+        (Some(judgement), Bottleneck::Workers(workers)) => of_workers(judgement, &case, workers),
+        (judgement, _) => judgement.unwrap_or_else(|| without_cause(&case)),
+    };
+    smaller_parts(&case, &mut judgement);
+    qualify(&case, &mut judgement);
+    also_found(&case, &mut judgement);
+    judgement
+}
+
+/// The first cause whose rule holds.
+fn cause(case: &RuleInput<'_>) -> Option<Judgement> {
+    Cause::ALL.iter().find_map(|cause| cause.judge(case))
+}
+
+/// The smaller losses of the loop, each with its share: two bottlenecks at once show as two.
+fn smaller_parts(case: &RuleInput<'_>, judgement: &mut Judgement) {
+    for (part, lost) in case.smaller() {
+        let Some((less, cause)) = cause(&part).and_then(|less| Some((less.clone(), less.cause?))) else { continue };
+        let is_new =
+            judgement.cause != Some(cause) && judgement.others.iter().all(|other| other.cause != Some(cause));
+        let followed = cause.spec().followed.and_then(|wait| in_words(case.window, &wait, lost));
+        let words = followed.unwrap_or_else(|| format!("waits for data {} of the time", percent(lost)));
+        // A cause may be of two classes: a finding is of that of its judgement.
+        let finding = Finding::new(cause, less.confidence * GUESSED.value, format!("the loop also {words}"));
+        judgement.others.extend(is_new.then_some(Finding { class: less.class, ..finding }));
+    }
+    judgement.others.extend(validation_between(case));
+}
+
+/// A validation that takes much of the loop's time and alternates with training too often to be a phase.
+fn validation_between(case: &RuleInput<'_>) -> Option<Finding> {
+    let stacks = case.main.stacks.as_ref()?;
+    let share = stacks.validated.min(stacks.validating(case.known.has_trained));
+    if share < CLEARLY_LOST {
+        return None;
+    }
+    let share = percent(share);
+    let text = format!("validation takes {share} of the loop's time: validate less often, or on part of the set");
+    Some(Finding { class: Class::Idle, cause: None, confidence: PERHAPS.value, text })
+}
+
+/// The judgement where no cause's rule holds.
+fn without_cause(case: &RuleInput<'_>) -> Judgement {
+    let training = |class: Class, sure: f64| Judgement::state(Phase::Training, class, sure);
+    match case.bottleneck {
+        _ if case.window.profiled && case.main.shares.other >= CLEARLY_LOST.value.max(case.lost) => training(Class::Unknown, PERHAPS.value)
+            .doubt(format!(
+                "{} of the loop's time is neither operators nor a wait for data or the GPU; a trace with with_stack=True, or \
+                 `trainmon record`, shows what it is",
+                percent(case.main.shares.other)
+            )),
+        Bottleneck::Unrecorded => training(Class::DataLoader, case.sure)
+            .doubt("the imported files do not show what makes the batches, so why they are late is unknown"),
+        Bottleneck::Dry(gpu) if case.device_kept_idle().is_none() => {
+            training(Class::Balanced, BALANCED.at(1.0 - gpu.job_busy))
+        }
+        Bottleneck::Dry(gpu) if case.main.shares.other >= CLEARLY_LOST || gpu.idle.while_other >= LOST_WAIT.value => {
+            let words = "the loop waits for something that is neither data nor the GPU";
+            training(Class::Unknown, PERHAPS.value).doubt(format!("{words}{}", seen_in(case)))
+        }
+        Bottleneck::NoDevice if case.window.load_unknown() => training(Class::Unknown, PERHAPS.value)
+            .doubt(format!("{}, so the loop may be waiting for it", case.window.unread_device())),
+        Bottleneck::NoDevice if case.computes_on_cpu() => Judgement::state(Phase::Unknown, Class::Unknown, PERHAPS)
+            .doubt(
+                "one thread computes, without workers, steps or a GPU: the job is still starting, or it trains on one CPU",
+            ),
+        Bottleneck::Wait(_) => training(Class::Unknown, PERHAPS.value)
+            .doubt("the loop waits for something that is neither data nor the GPU"),
+        Bottleneck::NoDevice => training(Class::Unknown, PERHAPS.value)
+            .doubt("the loop neither computes nor waits for data, and no GPU of the job can be read"),
+        _ => training(Class::Balanced, EVEN_CHANCE.value),
+    }
+}
+
+/// The lines in which the loop spends most of its time; one of them may be the wait. Empty without stacks.
+fn seen_in(case: &RuleInput<'_>) -> String {
+    let places = case.main.stacks.iter().flat_map(|stacks| &stacks.hottest).take(2);
+    let places: Vec<String> = places.map(Hottest::with_share).collect();
+    if places.is_empty() {
+        String::new()
+    } else {
+        format!("; it spends most of its time in {}", places.join(" and "))
+    }
+}
+
+/// What it may mean if batches arrive and neither the CPUs nor a GPU do anything with them.
+fn only_fetches(case: &RuleInput<'_>) -> Option<&'static str> {
+    let shares = &case.main.shares;
+    let used = case.window.gpu.as_ref().is_some_and(|gpu| gpu.job_busy >= DEVICE_UNUSED);
+    let steps = case.window.steps.rate().is_some_and(|rate| rate > 0.0);
+    let own_processes = case.slow_workers().is_some_and(|workers| workers.unnamed);
+    match () {
+        () if used => None,
+        () if own_processes && case.main.cores() < LOST_WAIT => {
+            Some("the loop does almost nothing with what it receives, so its processes may be training, not loading")
+        }
+        () if steps && shares.host_busy + shares.device_sync < NOTHING_DONE => Some(
+            "the loop takes batches and does almost nothing with them; a resumed run looks the same while it skips to where it \
+             stopped",
+        ),
+        () => None,
+    }
+}
+
+/// Slow workers may be waiting for a slow source: adds that.
+fn of_workers(judgement: Judgement, case: &RuleInput<'_>, workers: &Workers) -> Judgement {
+    if judgement.class != Class::DataLoader || judgement.cause == Some(Cause::TooManyWorkers) {
+        return judgement;
+    }
+    // Its meaning already says what the slow batches do.
+    if judgement.cause == Some(Cause::SlowSamples) && judgement.meaning.is_some() {
+        return judgement;
+    }
+    let restarts = judgement.cause == Some(Cause::WorkerRestart);
+    if !case.main.exact && workers.idle > IDLE_OR_SLOW && !restarts {
+        return judgement.less_sure(GUESSED, "the workers wait in a poll, either for work or for a slow source");
+    }
+    let part = if workers.active() > 0.0 { workers.io_wait / workers.active() } else { 0.0 };
+    if part > CLEARLY_LOST {
+        let words = format!("the workers wait for data {} of the time", percent(workers.io_wait));
+        return judgement.other(Cause::DiskBandwidth, part, words);
+    }
+    judgement
+}
+
+/// Lowers the confidence for what could not be read and for contradictions.
+fn qualify(case: &RuleInput<'_>, judgement: &mut Judgement) {
+    let (window, main) = (case.window, case.main);
+    let mut less_sure = |factor: Threshold, why: &str| {
+        judgement.confidence *= factor.value;
+        judgement.doubts.push(why.to_owned());
+    };
+    if !main.exact {
+        let why = match case.bottleneck {
+            Bottleneck::Wait(_) => {
+                "cannot read /proc/PID/syscall, so what a thread waits for is guessed from its open files"
+            }
+            _ => "cannot read /proc/PID/syscall, so any poll counts as a wait for data",
+        };
+        less_sure(INFERRED, why);
+    }
+    if judgement.phase == Phase::Training && !is_proven(window, case.known) {
+        let why = "neither steps, workers, GPU use nor frames of a model were seen, so the job may still be starting";
+        less_sure(GUESSED, why);
+    }
+    if matches!(judgement.class, Class::DataLoader | Class::Io)
+        && let Some(why) = only_fetches(case)
+    {
+        less_sure(GUESSED, why);
+    }
+    if main.share(Activity::Graph) >= PHASE {
+        let why =
+            "the step is one compiled TensorFlow call, so stacks cannot separate its waits for data from its work";
+        less_sure(GUESSED, why);
+    }
+    if window.load_unknown() && judgement.phase == Phase::Training && judgement.class != Class::Unknown {
+        less_sure(INFERRED, &format!("{}, so it may be busy meanwhile", window.unread_device()));
+    }
+    if window.gpu.as_ref().is_some_and(|gpu| gpu.lost) {
+        less_sure(GUESSED, "one of the job's GPUs no longer responds");
+    }
+    let samples = f64::from(window.samples);
+    judgement.confidence *= samples / (samples + SAMPLES.value);
+    judgement.confidence = judgement.confidence.clamp(0.0, CERTAIN.value);
+}
+
+/// Adds findings that hold whatever the cause is.
+fn also_found(case: &RuleInput<'_>, judgement: &mut Judgement) {
+    let (window, class) = (case.window, judgement.class);
+    let mut add = |cause: Cause, text: String| judgement.others.push(Finding::new(cause, PERHAPS.value, text));
+    if let Some(gpu) = &window.gpu {
+        if gpu.spread > UNEVEN && gpu.users.len() > 1 {
+            let points = gpu.spread * 100.0;
+            add(Cause::Communication, format!("GPU use differs by {points:.0} points between the job's GPUs"));
+        }
+        if class != Class::Gpu && is_held_down(gpu) {
+            add(Cause::Throttled, "the GPU is throttled while it works".into());
+        }
+    }
+    if window.cpu.steal.is_some_and(|steal| steal > LOST_WAIT) {
+        add(Cause::NoisyNeighbour, "the hypervisor takes more than 10% of the CPU time (steal)".into());
+    }
+    let resting = window.workers.as_ref().filter(|workers| class == Class::Gpu && workers.idle > ALL_ALONG);
+    if let Some(workers) = resting.filter(|workers| workers.count as f64 > window.cpu.cores.unwrap_or(f64::MAX)) {
+        let text = format!("{} workers are idle {} of the time", workers.count, percent(workers.idle));
+        add(Cause::TooManyWorkers, text);
+    }
+    let mut causes = judgement.others.iter().map(|other| other.cause).chain([judgement.cause]);
+    let is_named = causes.any(|cause| cause == Some(Cause::NoisyNeighbour));
+    let loses = matches!(class, Class::Cpu | Class::DataLoader | Class::Io);
+    let cpu = &case.window.cpu;
+    if is_named || !loses || !others_hold(cpu) {
+        return;
+    }
+    let others = cpu.others.unwrap_or(0.0);
+    let full = cpu.full.is_some_and(|full| full >= CORES_FULL);
+    let text = match main_queues(case).map(percent) {
+        Some(queues) => format!(
+            "other processes take {others:.1} CPUs; the loop, or what it waits for, queues for a CPU {queues} of the \
+             time it wants one"
+        ),
+        None if full => format!("other processes take {others:.1} of the {:.1} CPUs, and none is free", cpu.usable()),
+        None => return,
+    };
+    judgement.others.insert(0, Finding::new(Cause::NoisyNeighbour, PERHAPS.value, text));
+}

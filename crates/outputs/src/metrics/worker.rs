@@ -1,0 +1,37 @@
+//! Metrics of data-loader workers. They are counted from 0 in the order of their PIDs: a label that held a PID would be a new series
+//! in each epoch of a loader that starts its workers anew.
+
+use super::rank::RankScope;
+use super::{Labelled, metrics};
+use trainmon_rates::frame::WorkerRates;
+
+/// One worker.
+pub(super) struct WorkerScope(WorkerRates);
+
+impl WorkerScope {
+    /// The workers of a rank.
+    pub(super) fn all(rank: &Labelled<RankScope>) -> Vec<Labelled<Self>> {
+        let mut workers = rank.scope.workers.clone();
+        workers.sort_by_key(|worker| worker.id);
+        let of = |(at, worker): (usize, WorkerRates)| {
+            let labels = rank.labels.iter().cloned().chain([("worker", at.to_string())]);
+            Labelled::new(labels, Self(worker))
+        };
+        workers.into_iter().enumerate().map(of).collect()
+    }
+}
+
+metrics! {
+    /// Of each worker.
+    WORKER of WorkerScope {
+        /// what the worker does with its time
+        Gauge worker_time "ratio" ["state"], |of, out| {
+            out.labelled(["busy"], of.0.busy);
+            out.labelled(["io_wait"], of.0.io_wait);
+            out.labelled(["runnable"], of.0.runnable);
+            out.labelled(["idle"], of.0.idle);
+        };
+        /// batches per second
+        Gauge worker_batches "per_second", |of, out| out.value(of.0.batches_per_s);
+    }
+}

@@ -1,0 +1,438 @@
+//! The GPUs: which of them the job uses, how busy they were, and how much of that was for the job.
+
+use std::collections::{HashMap, HashSet};
+
+use super::GpuChoice;
+use super::delta::{copied, delta, span};
+use super::device::DeviceUse;
+use super::frame::{GpuLink, GpuProcessRates, GpuRates};
+use super::levels::SHORT_INTERVAL_S;
+use trainmon_sample::{Gpm, GpuDevice, GpuProcess, GpuSample, JobSample, Sample};
+
+/// Bytes per second of one PCIe lane in one direction, by generation from 1, after line coding (PCI Express Base
+/// Specification: 2.5 and 5 GT/s with 8b/10b, 8 to 32 GT/s with 128b/130b, 64 GT/s with FLITs).
+const PCIE_LANE_BYTES_S: [f64; 6] = [250e6, 500e6, 985e6, 1969e6, 3938e6, 7563e6];
+
+/// A reading this old still says whether the GPU works at all (for identifying waits, not for rates).
+const FRESH_NS: u64 = 3_000_000_000;
+
+/// What the other parts need to know about the GPUs.
+#[derive(Debug, Default)]
+pub(super) struct GpuFold {
+    pub link: GpuLink,
+    pub rates: Vec<GpuRates>,
+    /// Attached GPUs whose use is known.
+    pub attached: Vec<DeviceUse>,
+    /// GPU memory by PID, summed over GPUs.
+    pub memory_by_pid: HashMap<u32, u64>,
+}
+
+impl GpuFold {
+    /// The attached GPUs of one process: a rank's own if NVML's processes show which one, else any that the job uses.
+    pub(super) fn devices_of(&self, pid: u32) -> Vec<&DeviceUse> {
+        let own: Vec<&DeviceUse> = self.attached.iter().filter(|device| device.pids.contains(&pid)).collect();
+        if own.is_empty() { self.attached.iter().collect() } else { own }
+    }
+}
+
+pub(super) fn fold(
+    choices: &[GpuChoice],
+    before: Option<&Sample>,
+    sample: &Sample,
+    stale_against: Option<&Sample>,
+) -> GpuFold {
+    let Some(gpus) = sample.gpus.as_deref() else { return GpuFold::default() };
+    let before_gpus = before.and_then(|before| before.gpus.as_deref());
+    let stale = stale_against
+        .and_then(|before| before.gpus.as_deref())
+        .is_some_and(|before| before.monotonic_ns == gpus.monotonic_ns);
+    let seconds = span(before_gpus.map(|before| before.monotonic_ns), gpus.monotonic_ns);
+    let job = sample.job.as_deref();
+    let pids = job.map(job_pids).unwrap_or_default();
+    let (link, attached) = attached(choices, gpus, job, &pids);
+    let matched = gpus.devices.iter().flat_map(|device| &device.processes).any(|process| pids.contains(&process.pid));
+
+    let mut out = GpuFold { link, ..GpuFold::default() };
+    for (position, device) in gpus.devices.iter().enumerate() {
+        let earlier = before_gpus.and_then(|before| {
+            before.devices.iter().find(|earlier| earlier.index == device.index && earlier.uuid == device.uuid)
+        });
+        let is_attached = attached.contains(&position);
+        let used = usage(device, &pids, is_attached, matched);
+        for process in &device.processes {
+            if let Some(bytes) = process.memory_bytes {
+                let total = out.memory_by_pid.entry(process.pid).or_insert(0);
+                *total = total.saturating_add(bytes);
+            }
+        }
+        let recent = sample.monotonic_ns.saturating_sub(gpus.monotonic_ns) <= FRESH_NS;
+        if is_attached
+            && !device.lost
+            && recent
+            && let Some(pct) = used.utilization_pct
+        {
+            let scale = match used.job_utilization_pct {
+                Some(own) if !used.others.is_empty() && pct > 0.0 => (own / pct).clamp(0.0, 1.0),
+                _ => 1.0,
+            };
+            let from_ns = before.map_or(sample.monotonic_ns, |before| before.monotonic_ns);
+            let listed = device.processes.iter().map(|process| process.pid).collect();
+            let points = &device.utilization_points;
+            out.attached.push(DeviceUse::new(listed, !stale, pct / 100.0, scale, points, sample, from_ns));
+        }
+        out.rates.push(GpuRates { simulated: gpus.simulated, ..rates(device, earlier, seconds, stale, used) });
+    }
+    out
+}
+
+/// PIDs under which NVML may list the job's processes: as trainmon sees them, and inside one PID namespace also the
+/// innermost ones. Seen from the host, the inner PIDs of a container would only match unrelated processes.
+fn job_pids(job: &JobSample) -> HashSet<u32> {
+    let inner = job.processes.iter().filter(|_| !job.other_pid_namespace).filter_map(|process| process.inner_pid);
+    job.processes.iter().map(|process| process.id.pid).chain(inner).collect()
+}
+
+/// Positions of the GPUs that the job uses, and how they were identified: the user's choice, else NVML's processes,
+/// else open device files, else CUDA_VISIBLE_DEVICES.
+fn attached(
+    choices: &[GpuChoice],
+    gpus: &GpuSample,
+    job: Option<&JobSample>,
+    pids: &HashSet<u32>,
+) -> (GpuLink, HashSet<usize>) {
+    type Wanted<'a> = &'a dyn Fn(&GpuDevice) -> bool;
+    let positions = |wanted: Wanted| -> HashSet<usize> {
+        gpus.devices.iter().enumerate().filter(|(_, device)| wanted(device)).map(|(at, _)| at).collect()
+    };
+    if !choices.is_empty() {
+        let chosen = positions(&|device| choices.iter().any(|choice| is_chosen(choice, device)));
+        return (GpuLink::Chosen, chosen);
+    }
+    let minors = job.and_then(|job| job.nvidia_minors.as_deref()).unwrap_or_default();
+    let visible = visible_devices(job.and_then(|job| job.cuda_visible_devices.as_deref()).unwrap_or_default());
+    let links: [(GpuLink, Wanted); 3] = [
+        (GpuLink::Processes, &|device| device.processes.iter().any(|process| pids.contains(&process.pid))),
+        (GpuLink::OpenDevice, &|device| device.minor.is_some_and(|minor| minors.contains(&minor))),
+        (GpuLink::VisibleDevices, &|device| visible.iter().any(|choice| is_chosen(choice, device))),
+    ];
+    let mut found = links.into_iter().map(|(link, wanted)| (link, positions(wanted)));
+    found.find(|(_, positions)| !positions.is_empty()).unwrap_or_default()
+}
+
+fn is_chosen(choice: &GpuChoice, device: &GpuDevice) -> bool {
+    match choice {
+        GpuChoice::Index(index) => device.index == *index,
+        GpuChoice::Uuid(prefix) => {
+            let start = device.uuid.as_deref().and_then(|uuid| uuid.get(..prefix.len()));
+            !prefix.is_empty() && start.is_some_and(|start| start.eq_ignore_ascii_case(prefix))
+        }
+    }
+}
+
+/// The GPUs named by a value of CUDA_VISIBLE_DEVICES: indices or starts of UUIDs; everything after the first invalid
+/// entry is invisible (CUDA C++ Programming Guide, "CUDA Environment Variables"). Indices are read as NVML's, which is
+/// right with CUDA_DEVICE_ORDER=PCI_BUS_ID and on hosts with GPUs of one kind. A MIG instance in the form
+/// `MIG-GPU-<uuid>/…` names its GPU.
+fn visible_devices(value: &str) -> Vec<GpuChoice> {
+    let entry = |entry: &str| {
+        let entry = entry.trim();
+        if let Ok(index) = entry.parse() {
+            return Some(GpuChoice::Index(index));
+        }
+        let uuid = entry.strip_prefix("MIG-").unwrap_or(entry);
+        let uuid = uuid.split('/').next().unwrap_or(uuid);
+        uuid.starts_with("GPU-").then(|| GpuChoice::Uuid(uuid.to_owned()))
+    };
+    value.split(',').map_while(entry).collect()
+}
+
+/// Only how much a GPU was used by the job and by other processes. `matched`: NVML lists processes of the job
+/// somewhere, so the PIDs on both sides are from one namespace. If they are not (inside a container), no process on an
+/// attached GPU can be called foreign, and a single process listed there is assumed to be the job's.
+fn usage(device: &GpuDevice, pids: &HashSet<u32>, attached: bool, matched: bool) -> GpuRates {
+    let points = device.utilization_points.iter().filter(|point| point.pct <= 100);
+    let (sum, count) = points.fold((0.0, 0u32), |(sum, count), point| (sum + f64::from(point.pct), count + 1));
+    let utilization_pct = if count > 0 { Some(sum / f64::from(count)) } else { percent(device.utilization_pct) };
+    let unmatchable = attached && !matched;
+    let (own, others): (Vec<GpuProcess>, Vec<GpuProcess>) = device
+        .processes
+        .iter()
+        .partition(|process| pids.contains(&process.pid) || unmatchable && device.processes.len() == 1);
+    let alone = others.is_empty();
+    let known = !unmatchable || device.processes.len() == 1;
+    let mut processes = shown(&own, known.then_some(true));
+    processes.extend(shown(&others, known.then_some(false)));
+    let own_utilization = total(own.iter().map(|process| process.sm_utilization_pct.map(u64::from)))
+        .map(|pct| (pct as f64).min(100.0))
+        .or(utilization_pct.filter(|_| alone));
+    GpuRates {
+        attached,
+        utilization_pct,
+        job_utilization_pct: if attached { own_utilization } else { None },
+        job_memory_bytes: total(own.iter().map(|process| process.memory_bytes)),
+        others: if unmatchable { Vec::new() } else { others },
+        processes,
+        job_pids: if unmatchable { Vec::new() } else { own.iter().map(|process| process.pid).collect() },
+        ..GpuRates::default()
+    }
+}
+
+/// The processes to show, most memory first.
+fn shown(of: &[GpuProcess], ours: Option<bool>) -> Vec<GpuProcessRates> {
+    let mut sorted = of.to_vec();
+    sorted.sort_unstable_by_key(|process| (std::cmp::Reverse(process.memory_bytes), process.pid));
+    let rates = |process: GpuProcess| GpuProcessRates {
+        ours,
+        sm_utilization_pct: process.sm_utilization_pct.filter(|pct| *pct <= 100),
+        ..copied!(process => GpuProcessRates: pid memory_bytes compute)
+    };
+    sorted.into_iter().map(rates).collect()
+}
+
+/// Sum of the known values; `None` if no value is known.
+fn total(values: impl Iterator<Item = Option<u64>>) -> Option<u64> {
+    values.flatten().reduce(u64::saturating_add)
+}
+
+/// A percentage; drivers mark "not available" with huge numbers.
+fn percent(value: Option<u32>) -> Option<f64> {
+    value.filter(|pct| *pct <= 100).map(f64::from)
+}
+
+/// Adds everything else that is known about a GPU to its use.
+fn rates(
+    device: &GpuDevice,
+    earlier: Option<&GpuDevice>,
+    seconds: Option<f64>,
+    stale: bool,
+    mut used: GpuRates,
+) -> GpuRates {
+    // What the driver measured over the last moments: not a repeat of the last tick's reading, nor of a lost GPU.
+    let fresh = !stale && !device.lost;
+    let nothing = GpuDevice::default();
+    let now = if fresh { device } else { &nothing };
+    if !fresh {
+        (used.utilization_pct, used.job_utilization_pct) = (None, None);
+        used.processes.iter_mut().for_each(|process| process.sm_utilization_pct = None);
+    }
+    let share = |of: fn(&Gpm) -> Option<f64>| {
+        now.gpm.as_ref().and_then(of).filter(|pct| pct.is_finite() && *pct >= 0.0).map(|pct| pct.min(100.0))
+    };
+    let watts = |mw: u32| f64::from(mw) / 1e3;
+    let bytes_s = |kib_s: u32| f64::from(kib_s) * 1024.0;
+    let used = GpuRates {
+        memory_utilization_pct: percent(now.memory_utilization_pct),
+        power_w: power_w(now, earlier, seconds),
+        power_limit_w: device.power_limit_mw.map(watts),
+        pcie_rx_bytes_per_s: now.pcie_rx_kib_per_s.map(bytes_s),
+        pcie_tx_bytes_per_s: now.pcie_tx_kib_per_s.map(bytes_s),
+        pcie_capacity_bytes_per_s: pcie_capacity(device),
+        sm_active_pct: share(|gpm| gpm.sm_active_pct),
+        tensor_active_pct: share(|gpm| gpm.tensor_active_pct),
+        dram_active_pct: share(|gpm| gpm.dram_active_pct),
+        encoder_pct: now.encoder_pct.filter(|pct| *pct <= 100),
+        decoder_pct: now.decoder_pct.filter(|pct| *pct <= 100),
+        ..used
+    };
+    copied!(device, used => GpuRates: index uuid name lost memory_used_bytes memory_total_bytes temperature_c sm_clock_mhz
+        sm_clock_max_mhz memory_clock_mhz memory_clock_max_mhz clock_event_reasons pcie_generation pcie_width
+        pcie_generation_max pcie_width_max ecc_uncorrected mig)
+}
+
+/// Mean power from the energy counter if it moved over a long enough interval, else the reading. NVML's counter moves
+/// in steps of up to 100 ms of consumption.
+fn power_w(device: &GpuDevice, earlier: Option<&GpuDevice>, seconds: Option<f64>) -> Option<f64> {
+    let moved = delta(device.energy_mj, earlier.and_then(|earlier| earlier.energy_mj)).filter(|mj| *mj > 0);
+    let seconds = seconds.filter(|seconds| *seconds >= SHORT_INTERVAL_S);
+    match (moved, seconds) {
+        (Some(mj), Some(seconds)) => Some(mj as f64 / 1e3 / seconds),
+        _ => device.power_mw.map(|mw| f64::from(mw) / 1e3),
+    }
+}
+
+/// The link's capacity: an idle GPU trains the link down, so its highest generation and width count.
+fn pcie_capacity(device: &GpuDevice) -> Option<f64> {
+    let generation = device.pcie_generation_max.or(device.pcie_generation)?;
+    let width = device.pcie_width_max.or(device.pcie_width)?;
+    let lane = PCIE_LANE_BYTES_S.get(usize::try_from(generation.checked_sub(1)?).ok()?)?;
+    Some(lane * f64::from(width.min(32)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::testing::*;
+    use trainmon_sample::UtilizationPoint;
+
+    fn device(index: u32) -> GpuDevice {
+        GpuDevice {
+            index,
+            uuid: Some(format!("GPU-{index}abc").into()),
+            minor: Some(index),
+            utilization_pct: Some(40),
+            ..GpuDevice::default()
+        }
+    }
+
+    fn with(ms: u64, devices: Vec<GpuDevice>, job: JobSample) -> Sample {
+        let gpus = GpuSample { monotonic_ns: ms * MS, devices, ..GpuSample::default() };
+        Sample { gpus: Some(Arc::new(gpus)), job: Some(Arc::new(job)), ..tick(ms / 1000, ms) }
+    }
+
+    fn one(devices: Vec<GpuDevice>, job: JobSample) -> GpuFold {
+        fold(&[], None, &with(1000, devices, job), None)
+    }
+
+    fn on(pid: u32, memory: u64, sm: Option<u32>) -> GpuProcess {
+        GpuProcess { pid, memory_bytes: Some(memory), sm_utilization_pct: sm, compute: true }
+    }
+
+    fn shown(rates: &GpuRates) -> Vec<(u32, Option<bool>)> {
+        rates.processes.iter().map(|process| (process.pid, process.ours)).collect()
+    }
+
+    fn flags(out: &GpuFold) -> Vec<bool> {
+        out.rates.iter().map(|gpu| gpu.attached).collect()
+    }
+
+    #[test]
+    fn link_goes_from_processes_to_minors_to_visible_devices() {
+        let mut job = job(0, vec![process(10)]);
+        job.nvidia_minors = Some(vec![1]);
+        job.cuda_visible_devices = Some("0".into());
+        let mut devices = vec![device(0), device(1), device(2)];
+        devices[2].processes = vec![on(10, 5, None)];
+        let out = one(devices.clone(), job.clone());
+        assert_eq!((out.link, flags(&out)), (GpuLink::Processes, vec![false, false, true]));
+        devices[2].processes.clear();
+        let out = one(devices.clone(), job.clone());
+        assert_eq!((out.link, flags(&out)), (GpuLink::OpenDevice, vec![false, true, false]));
+        job.nvidia_minors = Some(vec![]);
+        let out = one(devices.clone(), job.clone());
+        assert_eq!((out.link, flags(&out)), (GpuLink::VisibleDevices, vec![true, false, false]));
+        job.cuda_visible_devices = None;
+        let out = one(devices.clone(), job.clone());
+        assert_eq!((out.link, flags(&out)), (GpuLink::None, vec![false; 3]));
+        let choice = [GpuChoice::Uuid("GPU-1".into()), GpuChoice::Index(2)];
+        let out = fold(&choice, None, &with(1000, devices, job), None);
+        assert_eq!((out.link, flags(&out)), (GpuLink::Chosen, vec![false, true, true]));
+    }
+
+    #[test]
+    fn visible_devices_stop_at_the_first_invalid_entry() {
+        let index = GpuChoice::Index;
+        assert_eq!(visible_devices("0, 2"), [index(0), index(2)]);
+        assert_eq!(visible_devices("1,-1,0"), [index(1)]);
+        assert_eq!(visible_devices(""), []);
+        assert_eq!(visible_devices("NoDevFiles"), []);
+        assert_eq!(visible_devices("GPU-8932f937"), [GpuChoice::Uuid("GPU-8932f937".into())]);
+        assert_eq!(visible_devices("MIG-GPU-8932/1/2"), [GpuChoice::Uuid("GPU-8932".into())]);
+    }
+
+    #[test]
+    fn inner_pids_count_only_in_our_own_namespace() {
+        let mut job = job(0, vec![process(4000)]);
+        job.processes[0].inner_pid = Some(10);
+        let mut gpu = device(0);
+        gpu.processes = vec![on(10, 5, None)];
+        assert_eq!(one(vec![gpu.clone()], job.clone()).link, GpuLink::Processes);
+        job.other_pid_namespace = true;
+        assert_eq!(one(vec![gpu], job).link, GpuLink::None);
+    }
+
+    #[test]
+    fn the_jobs_part_and_the_others() {
+        let job = job(0, vec![process(10), process(11)]);
+        let mut gpu = device(0);
+        gpu.processes = vec![on(10, 5, Some(20)), on(11, 7, Some(5)), on(99, 100, Some(15))];
+        let out = one(vec![gpu], job);
+        let rates = &out.rates[0];
+        assert_eq!(rates.job_utilization_pct, Some(25.0));
+        assert_eq!(rates.job_memory_bytes, Some(12));
+        assert_eq!(rates.others.len(), 1);
+        assert_eq!(shown(rates), [(11, Some(true)), (10, Some(true)), (99, Some(false))]);
+        assert_eq!((rates.processes[1].memory_bytes, rates.processes[1].sm_utilization_pct), (Some(5), Some(20)));
+        assert!((out.attached[0].busy(0) - 0.25).abs() < 1e-9, "the device's use is cut to the job's part");
+        assert_eq!(out.memory_by_pid.get(&11), Some(&7));
+    }
+
+    #[test]
+    fn alone_on_the_device_its_use_is_the_jobs() {
+        let job = job(0, vec![process(10)]);
+        let mut gpu = device(0);
+        gpu.processes = vec![on(10, 5, None)];
+        assert_eq!(one(vec![gpu.clone()], job.clone()).rates[0].job_utilization_pct, Some(40.0));
+        gpu.processes.push(on(99, 5, None));
+        assert_eq!(one(vec![gpu], job).rates[0].job_utilization_pct, None);
+    }
+
+    #[test]
+    fn in_a_container_nobody_is_called_a_stranger() {
+        let mut job = job(0, vec![process(10)]);
+        job.nvidia_minors = Some(vec![0]);
+        let mut gpu = device(0);
+        gpu.processes = vec![on(54_321, 6, Some(30))];
+        let out = one(vec![gpu.clone()], job.clone());
+        let rates = &out.rates[0];
+        assert_eq!((rates.others.len(), rates.job_memory_bytes, rates.job_utilization_pct), (0, Some(6), Some(30.0)));
+        assert_eq!(shown(rates), [(54_321, Some(true))]);
+        gpu.processes.push(on(54_400, 7, Some(30)));
+        let rates = one(vec![gpu], job).rates.remove(0);
+        assert_eq!((rates.others.len(), rates.job_memory_bytes, rates.job_utilization_pct), (0, None, None));
+        assert_eq!(shown(&rates), [(54_400, None), (54_321, None)]);
+    }
+
+    #[test]
+    fn utilisation_is_the_mean_of_the_points() {
+        let mut gpu = device(0);
+        gpu.utilization_points = [0, 50, 100, 4_000_000].map(|pct| UtilizationPoint { unix_us: 0, pct }).to_vec();
+        assert_eq!(one(vec![gpu], job(0, vec![])).rates[0].utilization_pct, Some(50.0));
+        let sentinel = GpuDevice { utilization_pct: Some(u32::MAX), ..device(0) };
+        assert_eq!(one(vec![sentinel], job(0, vec![])).rates[0].utilization_pct, None);
+    }
+
+    #[test]
+    fn power_from_energy_where_it_moves() {
+        let at = |ms, energy_mj| {
+            let gpu = GpuDevice { energy_mj: Some(energy_mj), power_mw: Some(70_000), ..device(0) };
+            with(ms, vec![gpu], job(ms, vec![]))
+        };
+        let power = |before: &Sample, now: &Sample| fold(&[], Some(before), now, Some(before)).rates[0].power_w;
+        assert_eq!(power(&at(1000, 5_000), &at(2000, 155_000)), Some(150.0));
+        assert_eq!(power(&at(1000, 5_000), &at(2000, 5_000)), Some(70.0), "did not move");
+        assert_eq!(power(&at(1000, 5_000), &at(2000, 4_000)), Some(70.0), "went back");
+        assert_eq!(power(&at(1000, 5_000), &at(1200, 9_000)), Some(70.0), "interval too short");
+    }
+
+    #[test]
+    fn a_stale_or_lost_device_has_no_use() {
+        let mut gpu = device(0);
+        gpu.gpm = Some(Gpm { sm_active_pct: Some(5.0), ..Gpm::default() });
+        gpu.memory_used_bytes = Some(3);
+        gpu.processes = vec![on(10, 5, Some(20))];
+        let sample = with(1000, vec![gpu.clone()], job(1000, vec![]));
+        let rates = fold(&[], Some(&sample), &sample, Some(&sample)).rates.remove(0);
+        assert_eq!((rates.utilization_pct, rates.sm_active_pct, rates.memory_used_bytes), (None, None, Some(3)));
+        assert_eq!((rates.processes[0].memory_bytes, rates.processes[0].sm_utilization_pct), (Some(5), None));
+        gpu.lost = true;
+        let rates = one(vec![gpu], job(0, vec![])).rates.remove(0);
+        assert_eq!((rates.utilization_pct, rates.lost), (None, true));
+    }
+
+    #[test]
+    fn link_capacity() {
+        let gpu = |generation, width| GpuDevice {
+            pcie_generation: Some(1),
+            pcie_generation_max: generation,
+            pcie_width: Some(8),
+            pcie_width_max: width,
+            ..device(0)
+        };
+        assert_eq!(pcie_capacity(&gpu(Some(4), Some(16))), Some(1969e6 * 16.0));
+        assert_eq!(pcie_capacity(&gpu(None, None)), Some(250e6 * 8.0));
+        assert_eq!(pcie_capacity(&gpu(Some(0), Some(16))), None);
+        assert_eq!(pcie_capacity(&gpu(Some(99), Some(16))), None);
+    }
+}

@@ -1,0 +1,77 @@
+//! The busiest processes outside the job, as rates.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::delta::copied;
+use trainmon_sample::{NeighboursSample, ProcessId};
+
+/// The busiest processes of the host outside the job, over their own window: scans are seconds apart, so several frames
+/// may show the same one.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Neighbours {
+    /// Length of the window, seconds.
+    pub seconds: f64,
+    /// Those that used CPU time, most first, at most 32.
+    pub processes: Vec<NeighbourRates>,
+}
+
+/// One process outside the job.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct NeighbourRates {
+    /// Which process.
+    pub id: ProcessId,
+    /// `comm`, raw: sanitize before showing.
+    pub comm: Arc<str>,
+    /// Command line, raw: sanitize before showing; empty for kernel threads.
+    pub command: Arc<str>,
+    /// Owner.
+    pub uid: Option<u32>,
+    /// CPU use, percent of one CPU, all threads.
+    pub cpu_pct: f64,
+    /// Resident set, bytes.
+    pub rss_bytes: u64,
+    /// Whether it is a kernel thread.
+    pub kernel: bool,
+    /// Whether it is trainmon itself.
+    pub own: bool,
+    /// Whether it may run on none of the job's CPUs.
+    #[serde(default)]
+    pub elsewhere: bool,
+}
+
+/// `None` if they are not shown, and until there were two scans.
+pub(super) fn fold(sample: Option<&NeighboursSample>) -> Option<Neighbours> {
+    let sample = sample.filter(|sample| sample.window_ns > 0 && sample.ticks_per_second > 0)?;
+    let seconds = sample.window_ns as f64 / 1e9;
+    let per_s = f64::from(sample.ticks_per_second);
+    let processes = sample.processes.iter().map(|process| NeighbourRates {
+        cpu_pct: process.cpu_ticks as f64 / per_s / seconds * 100.0,
+        ..copied!(process => NeighbourRates: id comm command uid rss_bytes kernel own elsewhere)
+    });
+    Some(Neighbours { seconds, processes: processes.collect() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trainmon_sample::NeighbourProcess;
+
+    #[test]
+    fn ticks_over_their_own_window() {
+        let process = NeighbourProcess { cpu_ticks: 300, kernel: true, ..NeighbourProcess::default() };
+        let sample = NeighboursSample {
+            window_ns: 2_000_000_000,
+            ticks_per_second: 100,
+            processes: vec![process],
+            ..NeighboursSample::default()
+        };
+        let neighbours = fold(Some(&sample)).unwrap();
+        assert_eq!(neighbours.seconds, 2.0);
+        assert_eq!((neighbours.processes[0].cpu_pct, neighbours.processes[0].kernel), (150.0, true));
+        assert_eq!(fold(Some(&NeighboursSample { window_ns: 0, ..sample.clone() })), None);
+        assert_eq!(fold(Some(&NeighboursSample { ticks_per_second: 0, ..sample })), None);
+        assert_eq!(fold(None), None);
+    }
+}

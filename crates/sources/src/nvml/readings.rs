@@ -1,0 +1,80 @@
+//! A GPU's readings as tables: field of the sample, call, and which values are believed.
+
+use std::sync::Arc;
+
+use nvml_wrapper::Device;
+use nvml_wrapper::enum_wrappers::device::{Clock, EccCounter, MemoryError, PcieUtilCounter, TemperatureSensor};
+
+use super::plausible::{self as believed, within};
+use super::query::Query;
+use crate::nvml_raw;
+use trainmon_sample::gpu::GpuDevice;
+
+/// Makes the call for each field that is still empty, and keeps plausible values.
+macro_rules! read {
+    ($query:ident, $into:ident: $($field:ident = $call:expr, $believed:expr;)*) => {$(
+        if $into.$field.is_none() {
+            $into.$field = $query.get(stringify!($field), || $call).and_then($believed);
+        }
+    )*};
+}
+
+/// What does not change while the driver runs.
+pub(super) fn facts(device: &Device<'static>, query: &mut Query, into: &mut GpuDevice) {
+    let text = |text: String| Some(text).filter(|text| !text.is_empty()).map(Arc::from);
+    read! { query, into:
+        name = nvml_raw::name(device), text;
+        uuid = nvml_raw::uuid(device), text;
+        minor = device.minor_number(), within(believed::MINOR);
+        sm_clock_max_mhz = device.max_clock_info(Clock::SM), within(believed::CLOCK_MAX_MHZ);
+        memory_clock_max_mhz = device.max_clock_info(Clock::Memory), within(believed::CLOCK_MAX_MHZ);
+        pcie_generation_max = device.max_pcie_link_gen(), within(believed::PCIE_GENERATION);
+        pcie_width_max = device.max_pcie_link_width(), within(believed::PCIE_WIDTH);
+        mig = device.mig_mode().map(|mode| mode.current), |mode| within(0..=1)(mode).map(|mode| mode == 1);
+    }
+}
+
+/// Slow readings.
+pub(super) fn slow(device: &Device<'static>, query: &mut Query, into: &mut GpuDevice) {
+    read! { query, into:
+        power_limit_mw = device.enforced_power_limit(), within(believed::POWER_LIMIT_MW);
+        temperature_c = device.temperature(TemperatureSensor::Gpu), within(believed::TEMPERATURE_C);
+        memory_clock_mhz = device.clock_info(Clock::Memory), within(believed::CLOCK_MHZ);
+        pcie_generation = device.current_pcie_link_gen(), within(believed::PCIE_GENERATION);
+        pcie_width = device.current_pcie_link_width(), within(believed::PCIE_WIDTH);
+        encoder_pct = device.encoder_utilization().map(|encoder| encoder.utilization), within(believed::PERCENT);
+        decoder_pct = device.decoder_utilization().map(|decoder| decoder.utilization), within(believed::PERCENT);
+        ecc_uncorrected = device.total_ecc_errors(MemoryError::Uncorrected, EccCounter::Volatile),
+            within(believed::COUNTER);
+    }
+}
+
+/// What is read in every tick. The power check depends on the limit, so the limit must be read before.
+pub(super) fn fast(device: &Device<'static>, query: &mut Query, into: &mut GpuDevice) {
+    if let Some(rates) = query.get("utilization", || device.utilization_rates()) {
+        into.utilization_pct = within(believed::PERCENT)(rates.gpu);
+        into.memory_utilization_pct = within(believed::PERCENT)(rates.memory);
+    }
+    let memory = query
+        .get("memory", || device.memory_info().map(|memory| (memory.used, memory.total)))
+        .or_else(|| query.get("memory by the older call", || nvml_raw::memory_v1(device)));
+    if let Some((used, total)) = memory {
+        (into.memory_used_bytes, into.memory_total_bytes) = believed::memory(used, total);
+    }
+    let limit_mw = into.power_limit_mw;
+    read! { query, into:
+        power_mw = device.power_usage(), |power_mw| believed::power(power_mw, limit_mw);
+        energy_mj = device.total_energy_consumption(), within(believed::COUNTER);
+        sm_clock_mhz = device.clock_info(Clock::SM), within(believed::CLOCK_MHZ);
+        clock_event_reasons = nvml_raw::clock_event_reasons(device), within(believed::COUNTER);
+    }
+}
+
+/// One direction of the PCIe link, replacing what was measured before.
+pub(super) fn pcie(device: &Device<'static>, query: &mut Query, direction: PcieUtilCounter, into: &mut GpuDevice) {
+    let (name, rate_kib_s) = match direction {
+        PcieUtilCounter::Receive => ("pcie_rx_kib_s", &mut into.pcie_rx_kib_per_s),
+        PcieUtilCounter::Send => ("pcie_tx_kib_s", &mut into.pcie_tx_kib_per_s),
+    };
+    *rate_kib_s = query.get(name, || device.pcie_throughput(direction)).and_then(within(believed::PCIE_KIB_S));
+}

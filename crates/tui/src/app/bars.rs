@@ -1,0 +1,228 @@
+//! The header, and the footer with the pages and the keys.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+
+use super::App;
+use super::popup::Popup;
+use crate::job::Job;
+use crate::pages::Page;
+use crate::pages::keys::{Action, key_of};
+use crate::widgets::{Drawn, Hit, Piece, bars, cells, write, write_fit, write_right, write_up};
+use crate::{format, labels};
+use trainmon_base::text::{fit, sanitise};
+use trainmon_base::zone;
+
+/// Width of the bar that shows the position in a replay, cells.
+const PROGRESS: u16 = 16;
+/// Cells reserved for the command before facts about the job get any.
+const COMMAND: usize = 24;
+/// Narrowest header that has that bar, the machine's name, and facts about the job.
+const WIDE: u16 = 100;
+
+/// Program and job on the left; on the right, which moment of the job is shown.
+pub fn header(buf: &mut Buffer, area: Rect, app: &App) {
+    let theme = app.options.theme;
+    let job = app.job();
+    let right = moment(area.width, app);
+    let mut end = area.right().saturating_sub(1);
+    for (text, style) in right.iter().rev() {
+        if end < area.x + area.width / 3 + cells(text) {
+            break;
+        }
+        end = write_right(buf, area.x, area.y, end, text, *style).saturating_sub(2);
+    }
+    if area.width >= WIDE
+        && let Some((at, length)) = progress(job)
+    {
+        let bar = Rect { x: end.saturating_sub(PROGRESS), width: PROGRESS, ..area };
+        let share = if length > 0.0 { at / length } else { 1.0 };
+        bars::share(buf, bar, share, theme.cursor(), Some(("·", theme.dim())));
+        end = bar.x.saturating_sub(1);
+    }
+    let x = write(buf, area.x, area.y, end, " trainmon ", theme.strong());
+    if let Some(ended) = &job.ended {
+        let text = fit(&format!("ENDED: {}", sanitise(ended)), usize::from(end.saturating_sub(x + 1)));
+        write(buf, x + 1, area.y, end, &text, theme.warning());
+        return;
+    }
+    let jobs = app.jobs().len();
+    let which = if jobs > 1 { format!("job {}/{jobs} · ", app.current + 1) } else { String::new() };
+    let mut facts = facts(job, area.width);
+    if usize::from(end.saturating_sub(x + 1)) < usize::from(cells(&which) + cells(&facts)) + COMMAND {
+        facts = pid(job);
+    }
+    let room = usize::from(end.saturating_sub(x + 1)).saturating_sub(usize::from(cells(&which) + cells(&facts)));
+    let x = write(buf, x + 1, area.y, end, &which, theme.dim());
+    let command = fit(&labels::short_command(&job.target.command), room);
+    let x = write(buf, x, area.y, end, &command, Style::new());
+    write(buf, x, area.y, end, &facts, theme.dim());
+}
+
+/// PID and age of the job: ` · PID 21252 up 18 s`.
+fn pid(job: &Job) -> String {
+    if job.is_trace() {
+        return String::new();
+    }
+    let age = if job.replay.is_none() { job.frame().and_then(|frame| frame.job.age_s) } else { None };
+    let age = age.map(|age| format!(" up {}", format::duration(age))).unwrap_or_default();
+    format!(" · PID {}{age}", job.target.pid)
+}
+
+/// PID, workers and GPUs of the job: ` · PID 21252 up 18 s · 4 workers · GPU 0 A10G`.
+fn facts(job: &Job, width: u16) -> String {
+    let mut facts = pid(job);
+    let (Some(frame), true) = (job.frame(), width >= WIDE) else { return facts };
+    if !frame.workers.is_empty() {
+        facts += &format!(" · {}", labels::counted(frame.workers.len(), "worker", "workers"));
+    }
+    let ours: Vec<_> = frame.gpus.iter().filter(|gpu| gpu.attached).collect();
+    let name = |gpu: &trainmon_rates::frame::GpuRates| {
+        gpu.name.as_deref().map(|name| format!(" {}", fit(&sanitise(name.trim_start_matches("NVIDIA ")), 20)))
+    };
+    match ours.as_slice() {
+        [] => {}
+        [one] => facts += &format!(" · GPU {}{}", one.index, name(one).unwrap_or_default()),
+        [first, ..] => facts += &format!(" · {} GPUs{}", ours.len(), name(first).unwrap_or_default()),
+    }
+    facts
+}
+
+/// In a replay: seconds from the first moment to the one shown, and to the last one.
+fn progress(job: &Job) -> Option<(f64, f64)> {
+    if job.replay.is_none() || job.is_trace() {
+        return None;
+    }
+    let first = job.archive().first()?.monotonic_ns;
+    let since = |ns: u64| ns.saturating_sub(first) as f64 / 1e9;
+    Some((since(job.moment_ns()), since(job.archive().last()?.monotonic_ns)))
+}
+
+/// Machine and clock; for a replay, its position, length and speed; and whether the screen is paused.
+fn moment(width: u16, app: &App) -> Vec<Piece> {
+    let (theme, job) = (app.options.theme, app.job());
+    let Some(frame) = job.frame() else {
+        return job.replay.map(|_| (" REPLAY ".to_owned(), theme.bar())).into_iter().collect();
+    };
+    let shown = job.cursor().map_or(frame.unix_ms, |moment| moment.frame.unix_ms);
+    let clock = zone::clock(shown, &app.options.zone);
+    if job.is_trace() {
+        return vec![(" TRACE ".to_owned(), theme.bar())];
+    }
+    if let Some(replay) = &job.replay {
+        let (at, length) = progress(job).unwrap_or_default();
+        let state = if replay.playing { "REPLAY" } else { "REPLAY PAUSED" };
+        let position = format!("{} of {}", format::duration(at), format::duration(length));
+        let speed = format!("{}×", format::number(Some(replay.speed())));
+        return vec![
+            (format!(" {state} "), theme.bar()),
+            (position, theme.strong()),
+            (speed, theme.dim()),
+            (clock, theme.dim()),
+        ];
+    }
+    if job.is_paused() {
+        return vec![(" PAUSED ".to_owned(), theme.bar()), (clock, theme.strong())];
+    }
+    let host = Some(&app.options.host).filter(|host| width >= WIDE && !host.is_empty());
+    let host = host.map(|host| fit(&sanitise(host), 24));
+    let parts: Vec<String> = host.into_iter().chain([clock]).collect();
+    vec![(parts.join(" · "), theme.dim())]
+}
+
+/// The pages and keys that fit, or a prompt or notice in their place; help and quit always.
+pub fn footer(buf: &mut Buffer, area: Rect, app: &App, drawn: &mut Drawn) {
+    let theme = app.options.theme;
+    // The list of jobs has its own row for prompts and notices.
+    if app.list.is_none() {
+        if let Some(Popup::Prompt(prompt)) = &app.popup {
+            return prompt.draw(buf, area, theme);
+        }
+        if let Some(notice) = &app.notice {
+            write_up(buf, area, notice, theme.warning());
+            return;
+        }
+    }
+    let end = help_and_quit(buf, area, app, drawn);
+    if let Some(line) = app.profile_line() {
+        let room = Rect { width: end.saturating_sub(area.x + 1), ..area };
+        write_fit(buf, room, &line, theme.strong());
+        return;
+    }
+    let x = tabs(buf, Rect { width: end.saturating_sub(area.x), ..area }, app, drawn);
+    actions(buf, Rect { x: x + 1, width: end.saturating_sub(x + 1), ..area }, app);
+}
+
+/// Help and quit, always on the right; returns the column where they begin.
+fn help_and_quit(buf: &mut Buffer, area: Rect, app: &App, drawn: &mut Drawn) -> u16 {
+    let theme = app.options.theme;
+    let blank = u16::from(area.width >= WIDE);
+    let mut end = area.right().saturating_sub(blank);
+    for (action, word) in [(Action::Quit, "quit"), (Action::Go(Page::Help), "help")] {
+        let key = key_of(action);
+        let start = end.saturating_sub(cells(key) + 1 + cells(word));
+        let x = write(buf, start, area.y, end, key, theme.strong());
+        write(buf, x + 1, area.y, end, word, theme.dim());
+        if action == Action::Go(Page::Help) {
+            drawn.hits.push((Rect { x: start, width: end - start, ..area }, Hit::Tab(Page::Help.index())));
+        }
+        end = start.saturating_sub(1 + blank);
+    }
+    end
+}
+
+/// The pages with their keys, with short names where the long ones do not fit; returns the column where they end.
+fn tabs(buf: &mut Buffer, area: Rect, app: &App, drawn: &mut Drawn) -> u16 {
+    let theme = app.options.theme;
+    let pages = || Page::ALL.into_iter().filter(|page| page.spec().in_footer);
+    let tab = |page: Page, short: bool| {
+        let name = if short { page.spec().short } else { page.name() };
+        format!("{} {name}", key_of(Action::Go(page)))
+    };
+    let width = |short, gap: u16| pages().map(|page| cells(&tab(page, short)) + gap).sum::<u16>();
+    let forms = [(false, 2), (false, 1), (true, 1)];
+    let fitting = forms.into_iter().find(|(short, gap)| width(*short, *gap) <= area.width + gap);
+    let (short, gap) = fitting.unwrap_or((true, 1));
+    let mut x = area.x + u16::from(width(short, gap) < area.width + gap);
+    for page in pages() {
+        let tab = tab(page, short);
+        let width = cells(&tab);
+        if x + width > area.right() {
+            break;
+        }
+        let style = if page == app.page { theme.bar().patch(theme.strong()) } else { theme.dim() };
+        write(buf, x, area.y, area.right(), &tab, style);
+        drawn.hits.push((Rect { x, width, ..area }, Hit::Tab(page.index())));
+        x += width + gap;
+    }
+    x
+}
+
+/// Other keys of this page, as many as fit; when paused, first the key that resumes.
+fn actions(buf: &mut Buffer, area: Rect, app: &App) {
+    let theme = app.options.theme;
+    let is_paused = app.job().is_paused() && app.job().replay.is_none();
+    let paused: &[(Action, &str)] =
+        if is_paused { &[(Action::Pause, "resume"), (Action::Bottom, "live")] } else { &[] };
+    let is_running = app.job().replay.is_none() && app.job().ended.is_none();
+    let usual = app.page.spec().footer.iter().filter(|(action, _)| match action {
+        Action::Pause => !is_paused,
+        Action::TakeProfile => is_running && app.options.may_profile,
+        _ => true,
+    });
+    let plays = app.job().replay.as_ref().is_some_and(|replay| !replay.playing);
+    let (mut x, end) = (area.x, area.right());
+    for (action, word) in paused.iter().chain(usual) {
+        let word = if plays && *action == Action::Pause { "play" } else { word };
+        let key = key_of(*action);
+        let scale =
+            if *action == Action::ZoomOut { format!(" {}", format::duration(app.span_s())) } else { String::new() };
+        let word = format!("{word}{scale}");
+        if x + cells(key) + 1 + cells(&word) > end {
+            break;
+        }
+        x = write(buf, x, area.y, end, key, theme.strong());
+        x = write(buf, x + 1, area.y, end, &word, theme.dim()) + 2;
+    }
+}

@@ -1,0 +1,75 @@
+//! Sharing the verdict and the screen: on the clipboard, and in files.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+use super::popup::Popup;
+use super::{App, view};
+use crate::labels;
+use crate::message::{Effect, Export};
+use crate::pages::Reply;
+use crate::widgets::{Menu, MenuItem};
+use trainmon_attach::jobs::Target;
+use trainmon_base::text::sanitise;
+use trainmon_diagnosis::diagnosis::verdict::Verdict;
+use trainmon_outputs::{json, markdown, text::headline};
+
+impl App {
+    pub(super) fn copy(&mut self) -> Vec<Effect> {
+        let Some(verdict) = self.job().verdict() else {
+            return self.say("no verdict to copy yet");
+        };
+        let copied = Effect::Copy(verdict_text(verdict, &self.job().target));
+        [vec![copied], self.say("verdict copied to the terminal's clipboard")].concat()
+    }
+
+    pub(super) fn export(&mut self, export: Export) -> Vec<Effect> {
+        let Some(text) = self.exported(export) else {
+            return self.say("no verdict to save yet");
+        };
+        vec![Effect::Save(export, text), Effect::Redraw]
+    }
+
+    /// What is saved, if there is anything to save.
+    fn exported(&self, export: Export) -> Option<String> {
+        Some(match export {
+            Export::Markdown => markdown::markdown(self.job().verdict()?),
+            Export::Json => {
+                let mut bytes = Vec::new();
+                json::pretty(&mut bytes, self.job().verdict()?).ok()?;
+                String::from_utf8(bytes).ok()?
+            }
+            Export::Svg => {
+                let mut buf = Buffer::empty(Rect::new(0, 0, self.size.0, self.size.1));
+                view::draw(&mut buf, self);
+                crate::svg::svg(&buf, &self.options.theme.palette)
+            }
+        })
+    }
+}
+
+/// The verdict in a few lines, for a message to a colleague.
+fn verdict_text(verdict: &Verdict, target: &Target) -> String {
+    let mut lines = vec![format!("trainmon: PID {} {}", target.pid, sanitise(&target.command))];
+    lines.push(headline(verdict));
+    if !verdict.summary.is_empty() {
+        lines.push(sanitise(&verdict.summary).into_owned());
+    }
+    lines.extend(verdict.advice.iter().map(|a| labels::advice_line("- ", a, usize::MAX)));
+    lines.extend(verdict.not_seen.iter().map(|n| format!("cannot read {}: {}", n.what.title(), sanitise(&n.why))));
+    lines.join("\n")
+}
+
+/// What can be saved.
+pub(super) fn menu() -> Popup {
+    let item = |key, text: &str, export| MenuItem { key, text: text.to_owned(), choice: Reply::Export(export) };
+    Popup::Menu(Menu {
+        title: "Save to the working directory".to_owned(),
+        items: vec![
+            item('m', "the verdict as Markdown", Export::Markdown),
+            item('j', "the verdict as JSON", Export::Json),
+            item('s', "this screen as SVG", Export::Svg),
+        ],
+        selected: 0,
+    })
+}

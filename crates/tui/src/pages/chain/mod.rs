@@ -1,0 +1,135 @@
+//! The page of the wait chain: what the loop waits for, and what that waits for, as a tree with shares; and where the
+//! waits ended over time.
+//!
+//! ```text
+//! │ the chain in one line                                     │
+//! │ the tree: share, bar, who or what, and where in its code  │
+//! │ timelines: the loop's waits and what ended them           │
+//! └───────────────────────────────────────────────────────────┘
+//! ```
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+
+use super::Content;
+use crate::charts::ChartColumns;
+use crate::format;
+use crate::theme::Theme;
+use crate::widgets::{
+    ChartLine, Drawn, Scene, Text, Top, bars, behind, count, scrolled, write, write_fit, write_right,
+};
+use trainmon_diagnosis::diagnosis::chain::{NodeState, waits_for};
+use trainmon_diagnosis::diagnosis::verdict::{ChainNode, Class, Verdict};
+use trainmon_outputs::chain::{ChainRow, line, rows};
+
+/// Cells of a share.
+const SHARE: u16 = 7;
+/// How many columns of the past are read from a recording's chains.
+const LOOKED_AT: u16 = 60;
+/// Maximum height of a timeline.
+const CHART_ROWS: u16 = 14;
+/// The waits, then what ended them.
+const TIMELINES: [ChartLine; 6] = [
+    ChartLine(Class::DataLoader, "loop waits", |p| p.waits.get(), Top::Percent),
+    ChartLine(Class::Cpu, "waits for other CPU work", |p| p.waits_cpu.get(), Top::Percent),
+    ChartLine(Class::Io, "waits for disk or memory", |p| p.waits_disk.get(), Top::Percent),
+    ChartLine(Class::Io, "waits for the network", |p| p.waits_net.get(), Top::Percent),
+    ChartLine(Class::Gpu, "waits for the GPU", |p| p.waits_gpu.get(), Top::Percent),
+    ChartLine(Class::DataLoader, "waits for something else", |p| p.waits_other.get(), Top::Percent),
+];
+/// What is never more is 0% everywhere, and gets no timeline.
+const LEAST_SHOWN: f32 = 0.005;
+/// Seconds of waits below which there is no chain.
+const CHAIN_AFTER_S: f64 = 2.0;
+
+/// It keeps no state.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Chain;
+
+impl Content for Chain {
+    fn draw(&self, buf: &mut Buffer, area: Rect, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
+        let nodes = scene.verdict().map_or(&[][..], |verdict| &verdict.chain);
+        let (head, rows) = (head(area.width, scene), rows(nodes));
+        let used = count(head.lines.len() + rows.len() + 1);
+        scrolled(buf, area, top, drawn, |page| {
+            page.lines(&head.lines);
+            page.each(&rows, |buf, rect, row| one(buf, rect, row, scene.theme));
+            page.next(1);
+            if scene.frame().is_some() {
+                page.timelines(&timelines(page.area, scene), area.height.saturating_sub(used), CHART_ROWS, scene);
+            }
+        });
+    }
+}
+
+/// The waits, and those of their ends that occurred.
+fn timelines(area: Rect, scene: &Scene<'_>) -> Vec<(ChartLine, &'static str)> {
+    let cells = area.width;
+    let [waits, ends @ ..] = TIMELINES;
+    let ends = ends.into_iter().filter(|end| end.columns(cells, scene).max() >= LEAST_SHOWN);
+    [waits].into_iter().chain(ends).map(|timeline| (timeline, "no wait could be followed")).collect()
+}
+
+/// The text above the tree: the chain in one line, or the reason why there is no chain.
+fn head(width: u16, scene: &Scene<'_>) -> Text {
+    let mut text = Text::new(width, scene.theme);
+    let told = scene.verdict().and_then(|verdict| line(verdict, usize::from(width)));
+    let Some(told) = told else {
+        text.wrapped("", 0, &why_none(scene), Style::new());
+        return text;
+    };
+    text.heading(&told);
+    if scene.verdict().is_some_and(|verdict| waits_for(&verdict.chain).is_none()) {
+        text.wrapped("", 0, "The loop waits for nothing.", Style::new());
+    }
+    text.line("", Style::new());
+    text.table_heading(&format!("{:>6}  OF THE LOOP'S TIME: WHAT IT WAITS FOR, AND WHAT THAT WAITS FOR", ""));
+    text
+}
+
+/// Why there is no chain.
+fn why_none(scene: &Scene<'_>) -> String {
+    let Some(Verdict { observed_s, .. }) = scene.verdict().filter(|verdict| verdict.observed_s >= CHAIN_AFTER_S)
+    else {
+        return "No wait chain yet: it takes two seconds.".to_owned();
+    };
+    let trainers = scene.frame().map_or(0, |frame| frame.trainers.len());
+    let is_older = || {
+        let waits =
+            ChartColumns::gather(&scene.job.history.timeline, scene.window(LOOKED_AT), |point| point.waits.get());
+        waits.values().all(|waits| waits.is_none())
+    };
+    if scene.job.replay.is_some() && trainers > 0 && is_older() {
+        return "This recording is older than the wait chain: it has none.".to_owned();
+    }
+    let seconds = format::duration(*observed_s);
+    format!("No wait chain: in {seconds} trainmon found no training loop in this job whose waits it could follow.")
+}
+
+/// A row of the tree: what is waited for, on the left if it is short, and its place in the code after it.
+fn one(buf: &mut Buffer, area: Rect, row: &ChainRow<'_>, theme: Theme) {
+    let bar = match area.width {
+        0..100 => 6,
+        100..140 => 10,
+        _ => 24,
+    };
+    let ChainNode { share, .. } = row.node;
+    let end = area.x + SHARE - 1;
+    write_right(buf, area.x, area.y, end, &format::share(Some(*share)), Style::new());
+    let style = style(row.node, theme);
+    bars::share(buf, Rect { x: end + 1, width: bar, ..area }, *share, style, Some(("·", theme.dim())));
+    let x = write(buf, end + 2 + bar, area.y, area.right(), &row.branch, theme.dim());
+    let of = if row.node.is_end() { theme.strong() } else { Style::new() };
+    write_fit(buf, behind(area, x), &row.text, of);
+}
+
+/// The color of whatever ends a wait: the color of its resource.
+fn style(node: &ChainNode, theme: Theme) -> Style {
+    theme.series(match node.state {
+        NodeState::Device => Class::Gpu,
+        NodeState::Net | NodeState::Disk | NodeState::Flush | NodeState::Memory => Class::Io,
+        NodeState::Cpu => Class::Cpu,
+        _ => Class::DataLoader,
+    })
+}

@@ -1,0 +1,53 @@
+//! Facts about the CPUs as a whole: use, queues, quota, pressure, load.
+
+use ratatui::style::Style;
+
+use crate::format;
+use crate::labels::number;
+use crate::theme::Theme;
+use crate::widgets::Piece;
+use trainmon_rates::Frame;
+
+/// The facts as pieces of text; what limits the job comes first and is emphasized.
+pub fn pieces(frame: &Frame, theme: Theme) -> Vec<Piece> {
+    let (job, host) = (&frame.job, &frame.host);
+    let cores = |pct: Option<f64>| format::number(pct.map(|pct| pct / 100.0));
+    let mut pieces = Vec::new();
+    let throttled = job.throttled_share.filter(|share| *share >= 0.005);
+    pieces.extend(throttled.map(|share| {
+        let quota = format::number(job.cpu_quota_cores);
+        (format!("THROTTLED in {} of periods: quota {quota} CPUs", format::share(Some(share))), theme.warning())
+    }));
+    let steal = format::percent(host.steal_pct);
+    let stolen = host.steal_pct.is_some_and(|steal| steal >= 1.0);
+    pieces.extend(stolen.then(|| (format!("the hypervisor takes {steal}"), theme.warning())));
+    let mut fact = |text: String| pieces.push((text, Style::new()));
+    let (allowed, seen) = (number(job.cpus_allowed), number(Some(host.cpus.len()).filter(|seen| *seen > 0)));
+    fact(format!("allowed {allowed} of {seen} CPUs ({} used)", format::percent(host.allowed_cpu_pct)));
+    fact(format!("job {} CPUs, other processes {} CPUs", cores(job.cpu_pct), cores(host.others_cpu_pct)));
+    if throttled.is_none() {
+        fact(match job.cpu_quota_cores {
+            Some(quota) => format!(
+                "quota {} CPUs (throttled {})",
+                format::number(Some(quota)),
+                format::share(job.throttled_share)
+            ),
+            None => "no CPU quota".to_owned(),
+        });
+    }
+    let main = frame.trainers.iter().filter_map(|trainer| trainer.run_delay_share).reduce(f64::max);
+    let name = if frame.trainers.len() > 1 { "training loops up to" } else { "training loop" };
+    fact(format!("queueing: job {}, {name} {}", format::share(job.run_delay_share), format::share(main)));
+    fact(format!(
+        "pressure: CPU {}, I/O {}, memory {}",
+        format::percent(host.psi_cpu_some_pct),
+        format::percent(host.psi_io_some_pct),
+        format::percent(host.psi_memory_some_pct)
+    ));
+    if !stolen {
+        fact(format!("steal {steal}"));
+    }
+    let load = host.load.map(|load| load.map(|v| format::number(Some(f64::from(v)))).join(" "));
+    fact(format!("load {}", number(load)));
+    pieces
+}

@@ -1,0 +1,125 @@
+//! The disks, one line each: first those with the job's data, marked, then the others by how busy they are.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+
+use super::{Detail, DiskBars};
+use crate::format;
+use crate::theme::Theme;
+use crate::widgets::table::{self, Column};
+use crate::widgets::{Scene, Text, bars, cells};
+use trainmon_base::text::fit;
+use trainmon_diagnosis::diagnosis::verdict::{Class, Subject};
+use trainmon_rates::Frame;
+use trainmon_rates::frame::DeviceRates;
+use trainmon_sample::SourceState;
+
+/// Width of the name.
+const NAME: usize = 16;
+/// Minimum width at which the times of reads and writes have their own columns.
+const WIDE: usize = 110;
+const BROAD: [Column; 9] = [
+    ("rMiB/s", 9),
+    ("wMiB/s", 9),
+    ("r/s", 9),
+    ("w/s", 9),
+    ("await ms", 9),
+    ("read ms", 9),
+    ("write ms", 9),
+    ("queue", 7),
+    ("busy", 7),
+];
+const NARROW: [Column; 7] =
+    [("rMiB/s", 8), ("wMiB/s", 8), ("r/s", 8), ("w/s", 8), ("ms each", 8), ("queue", 6), ("busy", 6)];
+/// Maximum number of disks listed: the job's and the busiest ones first.
+const DISKS: usize = 32;
+/// Maximum width of a bar.
+const BAR: u16 = 40;
+
+fn columns(width: usize) -> &'static [Column] {
+    if width >= WIDE { &BROAD } else { &NARROW }
+}
+
+/// Adds heading and lines.
+pub fn add(text: &mut Text, bars: &mut DiskBars, frame: &Frame, scene: &Scene<'_>, detail: Detail) {
+    let (storage, theme) = (&frame.storage, text.theme);
+    let status = if scene.job.is_live() { Some(&scene.job.sources.storage) } else { None };
+    if storage.devices.is_empty() {
+        let told = scene.not_seen(Subject::Disks);
+        let why = status.and_then(|s| s.reason.as_deref()).or(told.map(|missing| missing.why.as_str()));
+        let fix = status.and_then(|s| s.fix.as_deref()).or(told.and_then(|missing| missing.fix.as_deref()));
+        let unsaid = if frame.seconds > 0.0 { "/proc/diskstats lists none" } else { "rates need a second sample" };
+        text.missing(&format!("No disk found: {}.", why.unwrap_or(unsaid)), fix);
+        return;
+    }
+    let old = status.filter(|status| matches!(status.state, SourceState::Stale | SourceState::Hung));
+    let old = old.map_or_else(String::new, |status| format!("  {}", status.state.seen().to_uppercase()));
+    text.table_heading(&format!("{:<NAME$}{}{old}", "DISK", table::headings(columns(text.width))));
+    let mut devices: Vec<&DeviceRates> = storage.devices.iter().collect();
+    let order = |d: &DeviceRates| {
+        (
+            d.data,
+            [d.utilization_pct, d.read_bytes_per_s + d.write_bytes_per_s]
+                .map(|v| if v.is_finite() { v } else { 0.0 }),
+        )
+    };
+    devices.sort_by(|a, b| order(b).partial_cmp(&order(a)).unwrap_or(std::cmp::Ordering::Equal));
+    let mut idle = Vec::new();
+    let more = devices.len().saturating_sub(DISKS);
+    for device in devices.into_iter().take(DISKS) {
+        if !detail.idle && !device.data && is_idle(device) {
+            idle.push(fit(&device.name, NAME));
+            continue;
+        }
+        bars.push((text.lines.len(), device.utilization_pct));
+        line(text, device);
+    }
+    if !idle.is_empty() {
+        let all = format!("{} idle: {}", idle.len(), idle.join(" "));
+        text.line(&fit(&all, text.width), theme.dim());
+    }
+    if more > 0 {
+        text.line(&format!("{more} more disks"), theme.dim());
+    }
+    let told = scene.not_seen(Subject::Fd);
+    if !storage.data_devices_known && (told.is_none() || !storage.mounts.is_empty()) {
+        let why = told.map_or("", |_| ": cannot read its open files");
+        text.wrapped("", 0, &format!("Cannot tell which disks hold the job's data{why}."), theme.dim());
+    }
+}
+
+fn is_idle(device: &DeviceRates) -> bool {
+    device.utilization_pct < 0.5 && device.reads_per_s + device.writes_per_s < 0.5
+}
+
+fn line(text: &mut Text, device: &DeviceRates) {
+    let (mark, style) = if device.data { (" *data", text.theme.strong()) } else { ("", Style::new()) };
+    let name = fit(&device.name, NAME - mark.len().max(1)) + mark;
+    let pad = " ".repeat(NAME.saturating_sub(usize::from(cells(&name))));
+    let some = |v: f64| format::number(Some(v));
+    let mut values = vec![
+        format::mib_s(Some(device.read_bytes_per_s)),
+        format::mib_s(Some(device.write_bytes_per_s)),
+        some(device.reads_per_s),
+        some(device.writes_per_s),
+        format::number(device.await_ms),
+    ];
+    if text.width >= WIDE {
+        values.extend([format::number(device.read_await_ms), format::number(device.write_await_ms)]);
+    }
+    values.extend([some(device.queue), format::percent(Some(device.utilization_pct))]);
+    let numbers = table::row(columns(text.width), values);
+    text.spans([(name, style), (pad + &numbers, Style::new())]);
+}
+
+/// The bar at the end of a line; `None` if it does not fit.
+pub fn bar(buf: &mut Buffer, line: Rect, percent: f64, theme: Theme) {
+    let before: i16 = columns(usize::from(line.width)).iter().map(|(_, width)| width).sum();
+    let x = line.x + NAME as u16 + before.unsigned_abs() + 1;
+    let width = line.right().saturating_sub(x).min(BAR);
+    if width >= 4 && percent.is_finite() {
+        let rest = Some(("·", theme.dim()));
+        bars::share(buf, Rect { x, width, ..line }, percent / 100.0, theme.series(Class::Io), rest);
+    }
+}

@@ -1,0 +1,61 @@
+//! One bar for each rank of a distributed run: where its training loop's time goes, and its GPU.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+use crate::charts;
+use crate::labels::whole_percent;
+use crate::theme::{Theme, WithLook};
+use crate::widgets::panel::Panel;
+use crate::widgets::{Scene, bars, write};
+use trainmon_rates::Frame;
+use trainmon_rates::frame::TrainerRates;
+
+/// Width of rank and PID before a bar, and of the numbers after it.
+const BEFORE: u16 = 11;
+const BEHIND: u16 = 15;
+
+/// Draws a heading and as many ranks as fit.
+pub fn draw(buf: &mut Buffer, area: Rect, frame: &Frame, scene: &Scene<'_>) {
+    let theme = scene.theme;
+    let (count, room) = (frame.trainers.len(), bars::room(area, buf.area));
+    let straggler = straggler(frame, scene);
+    let late = straggler.and_then(|place| Some(frame.trainers.get(place)?.number(place)));
+    let mut panel = Panel::new(format!("{count} ranks"), theme.strong());
+    panel.value.extend(late.map(|rank| (format!("the others wait for rank {rank}"), theme.warning())));
+    if count > room {
+        panel = panel.with(format!("{room} shown"), theme.dim());
+    }
+    let inner = panel.with("colors as above · waiting for data · GPU use", theme.dim()).draw(buf, area, theme);
+    for ((rank, trainer), area) in frame.trainers.iter().enumerate().zip(bars::places(inner)) {
+        one(buf, area, trainer.number(rank), trainer, frame, theme);
+        if straggler == Some(rank) {
+            write(buf, area.x, area.y, area.right(), &format!("{:>2}!", trainer.number(rank)), theme.warning());
+        }
+    }
+}
+
+fn one(buf: &mut Buffer, area: Rect, rank: u32, trainer: &TrainerRates, frame: &Frame, theme: Theme) {
+    write(buf, area.x, area.y, area.right(), &format!("{rank:>2} {:>7}", trainer.id.pid), theme.dim());
+    let bar = Rect { x: area.x + BEFORE, width: area.width.saturating_sub(BEFORE + BEHIND), ..area };
+    let parts: Vec<_> = trainer.split_s.iter().map(|(activity, s)| (activity.look(), s)).collect();
+    charts::split(buf, bar, &parts, theme);
+    let wait = trainer.split_s.shares_of(trainer.seconds_seen).map(|shares| shares.input_wait * 100.0);
+    let devices: Vec<_> = frame.gpus.iter().filter(|gpu| gpu.job_pids.contains(&trainer.id.pid)).collect();
+    let text = match devices.split_first() {
+        Some((first, others)) => {
+            // Of several GPUs, the idlest is shown: a mean would hide it.
+            let least = devices.iter().filter_map(|gpu| gpu.utilization_pct).reduce(f64::min);
+            let more = if others.is_empty() { String::new() } else { format!("+{}", others.len()) };
+            format!("{:>4} G{}{more} {}", whole_percent(wait), first.index, whole_percent(least))
+        }
+        None => format!("{:>4} wait", whole_percent(wait)),
+    };
+    write(buf, bar.right() + 1, area.y, area.right(), &text, theme.dim());
+}
+
+/// The index of the rank that the others wait for.
+fn straggler(frame: &Frame, scene: &Scene<'_>) -> Option<usize> {
+    let straggler = scene.verdict()?.ranks.iter().find(|rank| rank.straggler)?;
+    frame.trainers.iter().position(|trainer| trainer.id.pid == straggler.pid)
+}

@@ -1,0 +1,61 @@
+//! One bar for each worker: busy, waiting for its data, queueing for a CPU, idle.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+use crate::theme::Look;
+use crate::widgets::panel::Panel;
+use crate::widgets::{Scene, bars, write};
+use crate::{charts, format};
+use trainmon_diagnosis::diagnosis::verdict::Stages;
+use trainmon_rates::Frame;
+use trainmon_rates::frame::WorkerRates;
+
+/// Width of the PID before a bar, and of the numbers after it.
+const BEFORE: u16 = 8;
+const BEHIND: u16 = 22;
+
+/// Draws a legend and as many workers as fit.
+pub fn draw(buf: &mut Buffer, area: Rect, frame: &Frame, scene: &Scene<'_>) {
+    let theme = scene.theme;
+    let (count, room) = (frame.workers.len(), bars::room(area, buf.area));
+    let mut panel = Panel::new("each worker", theme.strong());
+    if count > room {
+        panel = panel.with(format!("{room} of {count} shown"), theme.dim());
+    }
+    for stage in Look::STAGES {
+        panel = panel.with(format!("{} {}", theme.glyph(stage), stage.word), theme.style(stage));
+    }
+    let inner = panel.draw(buf, area, theme);
+    for (worker, area) in frame.workers.iter().zip(bars::places(inner)) {
+        one(buf, area, worker, scene);
+    }
+}
+
+fn one(buf: &mut Buffer, area: Rect, worker: &WorkerRates, scene: &Scene<'_>) {
+    let theme = scene.theme;
+    write(buf, area.x, area.y, area.right(), &format!("{:>7} ", worker.id.pid), theme.dim());
+    let shares = [worker.busy, worker.io_wait, worker.runnable, worker.idle];
+    let shares = Look::STAGES.into_iter().zip(shares.map(|share| share.filter(|share| share.is_finite())));
+    let known: Vec<(Look, f64)> = shares.filter_map(|(stage, share)| Some((stage, share?))).collect();
+    let bar = Rect { x: area.x + BEFORE, width: area.width.saturating_sub(BEFORE + BEHIND), ..area };
+    charts::split(buf, bar, &known, theme);
+    let Some((most, share)) = known.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)) else {
+        write(buf, bar.right() + 1, area.y, area.right(), format::UNMEASURED, theme.style(Look::IDLE));
+        return;
+    };
+    let (share, rate) = (share * 100.0, format::number(worker.batches_per_s));
+    let text = match by_stacks(worker.id.pid, scene) {
+        Some(name) if [Look::BUSY, Look::IO].contains(&most) => format!("{share:>3.0}% {name:<9} {rate}/s"),
+        _ => format!("{share:>3.0}% {:<5} {rate}/s", most.word),
+    };
+    write(buf, bar.right() + 1, area.y, area.right(), &text, theme.style(most));
+}
+
+/// The worker's main activity, if stacks show it.
+fn by_stacks(pid: u32, scene: &Scene<'_>) -> Option<&'static str> {
+    let Stages { load, decode, transform, collate, .. } =
+        scene.verdict()?.workers.iter().find(|worker| worker.pid == pid)?.stages?;
+    let parts = [("load", load), ("decode", decode), ("transform", transform), ("collate", collate)];
+    parts.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).filter(|(_, share)| *share > 0.05).map(|(name, _)| name)
+}

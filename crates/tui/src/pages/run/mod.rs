@@ -1,0 +1,111 @@
+//! The page of the run so far: time by verdict, what the loop did, and when the verdict changed.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+
+use super::Content;
+use crate::format;
+use crate::summary::{self, SummaryLine};
+use crate::theme::WithLook;
+use crate::widgets::table::{self, Column};
+use crate::widgets::{Drawn, Scene, Text, bars, scrolled, write_fit};
+use trainmon_base::zone;
+use trainmon_diagnosis::diagnosis::causes::verdict_name;
+use trainmon_diagnosis::diagnosis::verdict::Class;
+use trainmon_diagnosis::history::archive::MomentId;
+use trainmon_diagnosis::history::totals::Totals;
+
+/// Maximum number of verdict changes listed.
+const CHANGES: usize = 100;
+/// Width of word, share and time before a bar.
+const COLUMNS: [Column; 3] = [("", -24), ("", 6), ("", 10)];
+/// Maximum width of a bar.
+const BAR: u16 = 60;
+
+/// The totals when the screen last changed: while it is paused, they do not grow.
+#[derive(Debug, Clone, Default)]
+pub struct Run {
+    totals: Option<Totals>,
+    changes: Vec<String>,
+}
+
+/// A share of the run: word, seconds, and the style of its bar.
+type Part = (&'static str, f64, Style);
+
+impl Content for Run {
+    fn refresh(&mut self, scene: &Scene<'_>) {
+        self.totals = scene.job.summary().cloned();
+        self.changes = changes(scene);
+    }
+
+    fn draw(&self, buf: &mut Buffer, area: Rect, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
+        let theme = scene.theme;
+        let mut head = Text::new(area.width, theme);
+        let Some(run) = &self.totals else {
+            head.line("No history yet.", Style::new());
+            return scrolled(buf, area, top, drawn, |page| page.lines(&head.lines));
+        };
+        head.heading("The run so far");
+        // Two of its lines are shown as bars below.
+        let is_bars = |line| matches!(line, SummaryLine::Classes | SummaryLine::Activities);
+        for (line, text) in
+            summary::lines(run, scene.zone, scene.price).into_iter().filter(|(line, _)| !is_bars(*line))
+        {
+            head.wrapped("", 2, &text, if line == SummaryLine::Advice { theme.strong() } else { Style::new() });
+        }
+        let color = |class| if class == Class::Unknown { theme.dim() } else { theme.series(class) };
+        let classes: Vec<Part> =
+            run.classes().into_iter().map(|(class, s)| (class.name(), s, color(class))).collect();
+        let looks = run.split_s.iter().map(|(activity, s)| (activity.look(), s));
+        let parts: Vec<Part> = looks.map(|(look, s)| (look.word, s, theme.style(look))).collect();
+        let section = |name: &str| {
+            let mut text = Text::new(area.width, theme);
+            text.heading(name);
+            text
+        };
+        let mut changes = section("Changes of the verdict, newest first");
+        if self.changes.is_empty() {
+            changes.wrapped("", 2, "none so far", theme.dim());
+        }
+        for change in &self.changes {
+            changes.wrapped("", 2, change, Style::new());
+        }
+        scrolled(buf, area, top, drawn, |page| {
+            page.lines(&head.lines);
+            for (name, parts) in [("Time by verdict", &classes), ("What the loop did", &parts)] {
+                page.next(1);
+                page.lines(&section(name).lines);
+                let total: f64 = parts.iter().map(|(_, seconds, _)| seconds).sum();
+                page.each(parts, |buf, rect, (word, seconds, style)| {
+                    let share = if total > 0.0 { seconds / total } else { 0.0 };
+                    let text = [format!("  {word}"), format::share(Some(share)), format::duration(*seconds)];
+                    write_fit(buf, rect, &table::row(&COLUMNS, text), Style::new());
+                    let x = rect.x + 42;
+                    let bar = Rect { x, width: rect.right().saturating_sub(x).min(BAR), ..rect };
+                    bars::share(buf, bar, share, *style, Some(("·", theme.dim())));
+                });
+            }
+            page.next(1);
+            page.lines(&changes.lines);
+        });
+    }
+}
+
+/// When the verdict changed and to what, for the moments that are kept.
+fn changes(scene: &Scene<'_>) -> Vec<String> {
+    let archive = scene.job.archive();
+    let Some(last) = archive.last() else { return Vec::new() };
+    let mut lines = Vec::new();
+    let (mut before, mut until_ns) = (MomentId(last.id.0 + 1), last.monotonic_ns);
+    while let Some(stamp) = archive.change(before, false).and_then(|id| archive.stamp(id)) {
+        if lines.len() == CHANGES {
+            break;
+        }
+        let name = verdict_name(stamp.class, stamp.cause);
+        let length = format::duration(until_ns.saturating_sub(stamp.monotonic_ns) as f64 / 1e9);
+        lines.push(format!("{}  {name}, for {length}", zone::clock(stamp.unix_ms, scene.zone)));
+        (before, until_ns) = (stamp.id, stamp.monotonic_ns);
+    }
+    lines
+}

@@ -1,0 +1,60 @@
+//! How an activity is shown: a letter as its texture, a word, and the color of its kind of time.
+
+use crate::theme::{Look, WithLook};
+use trainmon_rates::stacks::Activity;
+use trainmon_rates::time_split::LoopActivity;
+
+/// In the order of bars, with their letters: getting a batch, work on it, waits for others, the rest.
+pub const ORDER: [(Activity, char); Activity::COUNT] = [
+    (Activity::Waiting, 'w'),
+    (Activity::QueueWait, 'q'),
+    (Activity::Receiving, 'r'),
+    (Activity::LoaderStart, 'n'),
+    (Activity::Load, 'l'),
+    (Activity::Decode, 'd'),
+    (Activity::Transform, 't'),
+    (Activity::Collate, 'c'),
+    (Activity::HandOver, 'h'),
+    (Activity::Copy, 'y'),
+    (Activity::Forward, 'f'),
+    (Activity::Backward, 'b'),
+    (Activity::Optimizer, 'o'),
+    (Activity::Graph, 'g'),
+    (Activity::Sync, 's'),
+    (Activity::Collective, 'a'),
+    (Activity::OtherWait, 'e'),
+    (Activity::Checkpoint, 'k'),
+    (Activity::Report, 'p'),
+    (Activity::Compile, 'm'),
+    (Activity::Import, 'i'),
+    (Activity::Python, '.'),
+];
+
+impl WithLook for Activity {
+    /// Its color, by kind of time, and its word, at most twelve cells.
+    fn look(self) -> Look {
+        let kind = match self {
+            Self::Load | Self::HandOver => Look::IO,
+            Self::Decode | Self::Transform | Self::Collate => Look::BUSY,
+            Self::Waiting | Self::QueueWait | Self::Receiving | Self::LoaderStart => LoopActivity::InputWait.look(),
+            Self::Sync | Self::Collective => LoopActivity::DeviceSync.look(),
+            Self::Copy | Self::Forward | Self::Backward | Self::Optimizer | Self::Graph => {
+                LoopActivity::HostBusy.look()
+            }
+            Self::Checkpoint => LoopActivity::Checkpoint.look(),
+            Self::OtherWait | Self::Report | Self::Compile | Self::Import | Self::Python => {
+                LoopActivity::Other.look()
+            }
+        };
+        let word = match self {
+            Self::LoaderStart => "new workers",
+            Self::QueueWait => "queue wait",
+            Self::OtherWait => "other wait",
+            Self::HandOver => "send",
+            Self::Sync => "GPU wait",
+            Self::Python => "other code",
+            other => other.word(),
+        };
+        Look { word, ..kind }
+    }
+}

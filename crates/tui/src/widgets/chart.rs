@@ -1,0 +1,125 @@
+//! A timeline in a panel, and the time axis of several timelines.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+use super::panel::Panel;
+use super::scene::Scene;
+use super::text::{Piece, cells, write, write_fit};
+use crate::charts::{self, ChartColumns};
+use crate::format;
+use crate::theme::{Look, WithLook};
+use trainmon_base::zone;
+use trainmon_diagnosis::diagnosis::verdict::Class;
+use trainmon_diagnosis::history::timeline::TimelinePoint;
+use trainmon_rates::Frame;
+
+/// How the top of a value axis is chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Top {
+    /// 100 percent.
+    Percent,
+    /// The smallest of a few percentages that covers all values: a few percent of queueing or pressure are worth
+    /// seeing.
+    Fine,
+    /// The smallest round number of bytes per second that covers all values.
+    Bytes,
+    /// The smallest round number that covers all values.
+    Number,
+}
+
+impl Top {
+    /// Value and label, for the highest value in the chart; no label if the name already says it.
+    fn axis(self, max: f32) -> (f32, Option<String>) {
+        match self {
+            Self::Percent => (100.0, None),
+            Self::Fine => {
+                let top = [5.0, 10.0, 25.0, 50.0].into_iter().find(|top| max <= *top).unwrap_or(100.0);
+                (top, Some(format!("{top}%")))
+            }
+            Self::Bytes => {
+                let max = charts::nice_bytes(f64::from(max));
+                (max as f32, Some(format!("{}iB/s", format::short_bytes(max))))
+            }
+            Self::Number => {
+                let top = charts::nice_number(f64::from(max));
+                (top as f32, Some(format::number(Some(top))))
+            }
+        }
+    }
+}
+
+/// A timeline: the class that it is about and that gives its color, its name, its value, and the top of its axis.
+#[derive(Clone, Copy)]
+pub struct ChartLine(pub Class, pub &'static str, pub fn(&TimelinePoint) -> Option<f32>, pub Top);
+
+impl ChartLine {
+    /// Its value at the moment shown.
+    pub fn now(&self, scene: &Scene<'_>) -> String {
+        let Self(.., of, top) = self;
+        // The chart may continue after the moment shown, or have ended before it.
+        let value =
+            scene.frame().and_then(|frame| of(&TimelinePoint::from_frame(frame, Class::default()))).map(f64::from);
+        match top {
+            Top::Bytes => format!("{} MiB/s", format::mib_s(value)),
+            Top::Percent | Top::Fine => format::percent(value),
+            Top::Number => format::number(value),
+        }
+    }
+
+    /// Its panel, with its value at the moment shown.
+    pub fn panel(&self, scene: &Scene<'_>) -> Panel {
+        let Self(about, name, ..) = *self;
+        let theme = scene.theme;
+        Panel::new(name, theme.series(about).patch(theme.strong())).with(self.now(scene), theme.strong())
+    }
+
+    /// Its values over the time that a chart of so many cells shows.
+    pub fn columns(&self, cells: u16, scene: &Scene<'_>) -> ChartColumns {
+        let Self(.., of, _) = *self;
+        ChartColumns::gather(&scene.job.history.timeline, scene.window(cells), of)
+    }
+
+    /// Draws the chart, or `empty` if there is nothing to draw; returns the top of its axis, if it needs a label.
+    pub fn plot(&self, buf: &mut Buffer, area: Rect, empty: &str, scene: &Scene<'_>) -> Option<Piece> {
+        let (Self(about, .., top), theme) = (*self, scene.theme);
+        let columns = self.columns(area.width, scene);
+        if !empty.is_empty() && columns.values().all(|value| value.is_none()) {
+            write_fit(buf, Rect { x: area.x + 1, width: area.width.saturating_sub(2), ..area }, empty, theme.dim());
+            return None;
+        }
+        let (max, label) = top.axis(columns.max());
+        match top {
+            Top::Fine => charts::timeline(buf, area, &columns, max, Look::of_pressure, theme),
+            _ => charts::timeline(buf, area, &columns, max, |_| about.look(), theme),
+        }
+        label.map(|label| (format!("0–{label}"), theme.dim()))
+    }
+}
+
+/// What to wait for before any rate can be shown.
+pub fn unread(frame: Option<&Frame>) -> Option<&'static str> {
+    match frame {
+        None => Some("waiting for the first sample"),
+        Some(frame) if frame.seconds <= 0.0 => Some("rates need a second sample"),
+        Some(_) => None,
+    }
+}
+
+/// The time axis: seconds before the newest moment shown, and the clock at the cursor.
+pub fn ruler(buf: &mut Buffer, area: Rect, scene: &Scene<'_>) {
+    let (window, theme) = (scene.window(area.width), scene.theme);
+    if window.sweep {
+        charts::sweep_ruler(buf, area, window, theme.dim());
+        return;
+    }
+    let (Some(cell), Some(moment)) = (scene.cursor_cell(area.width), scene.job.cursor()) else {
+        charts::ruler(buf, area, scene.job.span_s(), "now", theme.dim());
+        return;
+    };
+    // The cursor's clock overwrites the axis.
+    charts::ruler(buf, area, scene.job.span_s(), "0s", theme.dim());
+    let text = format!(" ▲{} ", zone::clock(moment.frame.unix_ms, scene.zone));
+    let x = (area.x + cell).saturating_sub(1).max(area.x).min(area.right().saturating_sub(cells(&text)));
+    write(buf, x, area.y, area.right(), &text, theme.cursor());
+}

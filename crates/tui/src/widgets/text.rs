@@ -1,0 +1,203 @@
+//! Text in cells: left-aligned, right-aligned, in pieces that are never split across rows, and as wrapped lines.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Clear, Widget};
+
+use crate::theme::Theme;
+use trainmon_base::text::{fit, wrap, wrap_hanging};
+
+/// A text that stays on one row.
+pub type Piece = (String, Style);
+
+/// Writes `text` from `x` up to `end` on row `y`, and returns where it stopped.
+pub fn write(buf: &mut Buffer, x: u16, y: u16, end: u16, text: &str, style: Style) -> u16 {
+    let end = end.min(buf.area.right());
+    if x >= end || y < buf.area.top() || y >= buf.area.bottom() {
+        return x;
+    }
+    buf.set_stringn(x, y, text, usize::from(end - x), style).0
+}
+
+/// Writes `text` so that it ends before `end`, cutting it at `start`; returns where it begins.
+pub fn write_right(buf: &mut Buffer, start: u16, y: u16, end: u16, text: &str, style: Style) -> u16 {
+    let text = fit(text, usize::from(end.saturating_sub(start)));
+    let x = end.saturating_sub(cells(&text)).max(start);
+    write(buf, x, y, end, &text, style);
+    x
+}
+
+/// Writes `text` into the first row of `area`, with an ellipsis if it is cut; returns where it stopped.
+pub fn write_fit(buf: &mut Buffer, area: Rect, text: &str, style: Style) -> u16 {
+    write(buf, area.x, area.y, area.right(), &fit(text, usize::from(area.width)), style)
+}
+
+/// Writes all of `text`, wrapped: its last line into the first row of `area`, the others into the rows above.
+pub fn write_up(buf: &mut Buffer, area: Rect, text: &str, style: Style) {
+    let lines = wrap(text, usize::from(area.width));
+    for (line, above) in lines.iter().rev().zip(0..=area.y.saturating_sub(buf.area.y)) {
+        let row = Rect { y: area.y - above, height: 1, ..area };
+        Clear.render(row.intersection(buf.area), buf);
+        write(buf, row.x, row.y, row.right(), line, style);
+    }
+}
+
+/// The rest of `area` from column `x` on.
+pub fn behind(area: Rect, x: u16) -> Rect {
+    Rect { x, width: area.right().saturating_sub(x), ..area }
+}
+
+/// Splits off the first rows of what is left of an area.
+pub fn cut(rest: &mut Rect, rows: u16) -> Rect {
+    let first = Rect { height: rows.min(rest.height), ..*rest };
+    *rest = Rect { y: rest.y + first.height, height: rest.height - first.height, ..*rest };
+    first
+}
+
+/// Width of a text in cells.
+pub fn cells(text: &str) -> u16 {
+    u16::try_from(unicode_width::UnicodeWidthStr::width(text)).unwrap_or(u16::MAX)
+}
+
+/// A length as terminals count it; larger ones become the maximum.
+pub fn count(length: usize) -> u16 {
+    u16::try_from(length).unwrap_or(u16::MAX)
+}
+
+/// Pieces one after the other in lines of `width` cells, with this separator between two on a line.
+fn piece_lines(width: u16, separator: &str, pieces: &[Piece]) -> Vec<Line<'static>> {
+    let (mark, gap) = separator.split_at(separator.trim_end().len());
+    let mut lines: Vec<Line<'static>> = Vec::new();
+    let mut end = 0u16;
+    for (text, style) in pieces {
+        let (span, cells, before) = (Span::styled(text.clone(), *style), cells(text), cells(separator));
+        end = end.saturating_add(before).saturating_add(cells);
+        match lines.last_mut() {
+            Some(line) if end <= width => {
+                line.extend([Span::styled(mark.to_owned(), *style), Span::raw(gap.to_owned()), span])
+            }
+            _ => {
+                lines.push(Line::from(span));
+                end = cells;
+            }
+        }
+    }
+    lines
+}
+
+/// Rows that pieces need in `width` cells, with this separator between two on a line.
+pub fn piece_rows(width: u16, separator: &str, pieces: &[Piece]) -> u16 {
+    count(piece_lines(width, separator, pieces).len())
+}
+
+/// Writes pieces one after the other into the rows of `area`, as many as fit.
+pub fn write_pieces(buf: &mut Buffer, area: Rect, separator: &str, pieces: &[Piece]) {
+    write_lines(buf, area, &piece_lines(area.width, separator, pieces));
+}
+
+/// Draws as many lines as `area` has rows.
+pub fn write_lines(buf: &mut Buffer, area: Rect, lines: &[Line<'_>]) {
+    for (line, row) in lines.iter().zip(area.rows()) {
+        buf.set_line(row.x, row.y, line, row.width);
+    }
+}
+
+/// Text that is being laid out in lines.
+#[derive(Debug, Clone)]
+pub struct Text {
+    /// The lines so far.
+    pub lines: Vec<Line<'static>>,
+    /// Width of a line.
+    pub width: usize,
+    /// How to draw.
+    pub theme: Theme,
+}
+
+impl Text {
+    /// An empty text of so many cells.
+    pub fn new(width: u16, theme: Theme) -> Self {
+        Self { lines: Vec::new(), width: usize::from(width), theme }
+    }
+
+    /// Adds the name of a section on a rule, with a blank line before it.
+    pub fn heading(&mut self, text: &str) {
+        if !self.lines.is_empty() {
+            self.lines.push(Line::default());
+        }
+        let text = fit(text, self.width.saturating_sub(6));
+        let rest = self.width.saturating_sub(usize::from(cells(&text)) + 4);
+        self.spans([
+            ("── ".to_owned(), self.theme.edge()),
+            (text, self.theme.strong()),
+            (format!(" {}", "─".repeat(rest)), self.theme.edge()),
+        ]);
+    }
+
+    /// Adds the headings of a table.
+    pub fn table_heading(&mut self, text: &str) {
+        self.line(&format!("{text:<0$}", self.width), self.theme.heading());
+    }
+
+    /// Adds one line; it is cut if it is too long.
+    pub fn line(&mut self, text: &str, style: Style) {
+        self.lines.push(Line::styled(text.to_owned(), style));
+    }
+
+    /// Adds a line of several styles.
+    pub fn spans<const N: usize>(&mut self, spans: [(String, Style); N]) {
+        self.lines.push(Line::from_iter(spans.map(|(text, style)| Span::styled(text, style))));
+    }
+
+    /// Adds text that is wrapped after `indent` blanks; its first row starts with `lead`.
+    pub fn wrapped(&mut self, lead: &str, indent: usize, text: &str, style: Style) {
+        for row in wrap_hanging(&format!("{lead:<indent$}"), text, self.width) {
+            self.line(&row, style);
+        }
+    }
+
+    /// Adds text on so many rows at most.
+    pub fn at_most(&mut self, rows: usize, text: &str, style: Style) {
+        let wrapped = wrap(text, self.width);
+        for (nth, row) in wrapped.iter().take(rows).enumerate() {
+            let is_cut = nth + 1 == rows && wrapped.len() > rows;
+            let row = if is_cut { fit(&format!("{row} …"), self.width.saturating_sub(1)) } else { row.clone() };
+            self.line(&row, style);
+        }
+    }
+
+    /// Adds what is missing, and the command that fixes it.
+    pub fn missing(&mut self, what: &str, fix: Option<&str>) {
+        self.wrapped("", 0, what, Style::new());
+        if let Some(fix) = fix {
+            self.wrapped("  → ", 4, fix, self.theme.strong());
+        }
+    }
+
+    /// Adds pieces, with this separator between two on a line.
+    pub fn pieces(&mut self, separator: &str, pieces: &[Piece]) {
+        self.lines.extend(piece_lines(count(self.width), separator, pieces));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_break_between_each_other_and_say_how_many_rows_they_need() {
+        let pieces: Vec<_> = ["one", "two", "three"].map(|text| (text.to_owned(), Style::new())).to_vec();
+        assert_eq!([8, 7, 5, 15].map(|width| piece_rows(width, ", ", &pieces)), [2, 3, 3, 1]);
+        let area = Rect::new(0, 0, 8, 2);
+        let expected = Buffer::with_lines(["one, two", "three   "]);
+        let mut buf = Buffer::empty(area);
+        write_pieces(&mut buf, area, ", ", &pieces);
+        assert_eq!(buf, expected);
+        let mut text = Text::new(8, Theme::plain(false));
+        text.pieces(", ", &pieces);
+        let mut buf = Buffer::empty(area);
+        write_lines(&mut buf, area, &text.lines);
+        assert_eq!(buf, expected);
+    }
+}
