@@ -2,7 +2,7 @@
 
 use jiff::tz::TimeZone;
 
-pub(super) use super::profile_tables::length;
+pub use super::profile_tables::length;
 use super::profile_tables::{brief, counted_calls, finite, tables};
 use super::section::{Column, Point, Section, SectionBody, point, whole};
 use crate::diagnosis::Verdict;

@@ -36,7 +36,7 @@ named_enum! {
 }
 
 /// A length of time with three digits: `6.5 µs`, `175 ms`, `1.05 s`.
-pub(super) fn length(ms: f64) -> String {
+pub fn length(ms: f64) -> String {
     match ms.abs() {
         ..1.0 if ms != 0.0 => format!("{} µs", precise(ms * 1000.0)),
         1000.0.. => format!("{} s", precise(ms / 1000.0)),

@@ -324,6 +324,7 @@ fn drawn() -> DrawnStep {
     let lane = |name: &str, kinds: &[SliceKind]| DrawnLane {
         name: name.to_owned(),
         slices: kinds.iter().enumerate().map(|(nth, kind)| slice(nth, *kind)).collect(),
+        ..DrawnLane::default()
     };
     let (host, gpu) = SliceKind::ALL.split_at(5);
     DrawnStep {
@@ -331,6 +332,7 @@ fn drawn() -> DrawnStep {
         length_ms: 175.0,
         lanes: vec![lane("loop, thread 7", host), lane("GPU 0, stream 7", gpu)],
         left_out: 3,
+        gaps: Vec::new(),
     }
 }
 

@@ -34,7 +34,7 @@ pub fn account(parts: &AccountParts<'_>) -> ProfileAccount {
         cut_off: timeline.end.cut_off,
         captures: captures(timeline, scope),
         compiling: scope.share(compiling(timeline, scope).length()),
-        drawn: drawing::drawn(parts),
+        drawn: drawing::drawn(parts, &copying),
         ..ProfileAccount::default()
     };
     steps(&mut account, scope);

@@ -1,6 +1,7 @@
 //! What a thread did at each moment: its spans lie within each other, and the innermost one has the time.
 
 use super::account::IdleReason;
+use super::drawn::SliceKind;
 use super::intervals::TimeRange;
 use super::names::{NameFacts, NameId, TraceNames};
 use super::timeline::{HostKind, HostSpan};
@@ -63,6 +64,15 @@ impl<'a> OpenSpan<'a> {
     /// Whether an annotation is all that the trace shows here, Python aside. That of the optimizer's step says what runs.
     pub fn is_only_annotated(&self) -> bool {
         self.span.kind == HostKind::Annotation && self.operator.is_none() && (!self.optimizes || self.facts.step)
+    }
+
+    /// How it is drawn: as the parts of a GPU's idle time are told, with calls that copy and what is only annotated apart.
+    pub fn drawn(&self) -> SliceKind {
+        match self.reason() {
+            IdleReason::Launch if self.facts.copies => SliceKind::Sync,
+            IdleReason::Operator if self.is_only_annotated() => SliceKind::Annotation,
+            reason => reason.drawn(),
+        }
     }
 
     /// What the thread does here, if its GPU is idle.

@@ -73,7 +73,7 @@ pub struct Sample {
     pub profile: Option<Arc<ProfileSample>>,
     /// The exact account of a profile of the run: of an imported trace, with the first sample; of one that was taken while the
     /// run was watched, with the sample after that.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "profile_account")]
     pub account: Option<Arc<ProfileAccount>>,
     /// The busiest processes outside the job, from the latest scan; `None` if they are not shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,9 +1,43 @@
-//! The texts of an account that people wrote: names of files, machines, functions and annotations.
+//! An account in a recording: with the step that is drawn, which the JSON of a verdict does not have, and with its texts that people
+//! wrote: names of files, machines, functions and annotations.
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
 use super::private::{Private, TextKind, Visit};
 use crate::profiles::account::ProfileAccount;
+use crate::profiles::drawn::DrawnStep;
+
+/// An account with its drawn step.
+#[derive(Serialize)]
+struct AccountWithStep<'a> {
+    #[serde(flatten)]
+    account: &'a ProfileAccount,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    drawn: Option<DrawnStep>,
+}
+
+/// The same as it is read.
+#[derive(Deserialize)]
+struct ReadAccount {
+    #[serde(flatten)]
+    account: ProfileAccount,
+    #[serde(default)]
+    drawn: Option<DrawnStep>,
+}
+
+pub(super) fn serialize<S: Serializer>(account: &Option<Arc<ProfileAccount>>, to: S) -> Result<S::Ok, S::Error> {
+    let written = account
+        .as_deref()
+        .map(|account| AccountWithStep { account, drawn: account.drawn.as_ref().map(DrawnStep::recorded) });
+    written.serialize(to)
+}
+
+pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Arc<ProfileAccount>>, D::Error> {
+    let read = Option::<ReadAccount>::deserialize(from)?;
+    Ok(read.map(|ReadAccount { account, drawn }| Arc::new(ProfileAccount { drawn, ..account })))
+}
 
 impl Private for ProfileAccount {
     fn visit_texts(&mut self, visit: Visit<'_>) {
@@ -38,5 +72,7 @@ fn texts(account: &mut ProfileAccount) -> impl Iterator<Item = &mut String> {
     let rows = rows.chain(across_ranks).chain(requests).chain(efficiency);
     let calls = account.calls.iter_mut().flat_map(|calls| &mut calls.rows).map(|row| &mut row.thread);
     let rows = rows.chain(calls);
+    let drawn = account.drawn.iter_mut().flat_map(DrawnStep::texts_mut);
+    let rows = rows.chain(drawn);
     account.file.iter_mut().chain(kernels).chain(syncs).chain(idle_at).chain(rows)
 }

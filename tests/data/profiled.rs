@@ -15,6 +15,7 @@ use trainmon::outputs::run_report::RunReport;
 use trainmon::outputs::{anonymise, markdown, text};
 use trainmon::pipeline::{Pipeline, Tick};
 use trainmon::profiles::account::{ProfileAccount, ProfileSource};
+use trainmon::profiles::drawn::{DrawnLane, DrawnSlice, DrawnStep, SliceKind};
 use trainmon::sample::Sample;
 use trainmon::sample::recording::Header;
 use trainmon::sources::recording::Recording;
@@ -53,6 +54,61 @@ fn recorded(header: &Header, samples: &[Sample]) -> (Vec<Sample>, usize) {
     (Recording::new(&*bytes).unwrap().map(Result::unwrap).collect(), length)
 }
 
+/// What a recording keeps of a step.
+fn kept(step: &DrawnStep) -> DrawnStep {
+    serde_json::from_str(&serde_json::to_string(&step.recorded()).unwrap()).unwrap()
+}
+
+#[test]
+fn a_recording_keeps_the_drawn_step_and_the_json_does_not() {
+    let drawn = account().drawn.unwrap();
+    let again = kept(&drawn);
+    let [gap, ..] = again.gaps.as_slice() else { panic!("{again:?}") };
+    assert_eq!(again.gaps, drawn.gaps);
+    assert!(
+        gap.work.is_some() && gap.call.as_ref().is_some_and(|call| call.name.contains("cudaLaunchKernel")),
+        "{gap:?}"
+    );
+    let close = |one: f64, other: f64| (one - other).abs() < 1e-7;
+    for (one, other) in again.lanes.iter().zip(&drawn.lanes) {
+        assert_eq!((&one.name, one.slices.len()), (&other.name, other.slices.len()));
+        for (one, other) in one.slices.iter().zip(&other.slices) {
+            assert_eq!((one.kind, &one.name), (other.kind, &other.name));
+            assert!(close(one.begin, other.begin) && close(one.end, other.end), "{one:?} {other:?}");
+        }
+    }
+    let verdict = trainmon::diagnosis::profiled::verdict(account(), &Default::default());
+    let json = serde_json::to_value(&verdict).unwrap();
+    assert!(json["profile"].get("kernels").is_some() && json["profile"].get("drawn").is_none());
+}
+
+#[test]
+fn the_largest_step_takes_some_dozen_kib_of_a_recording() {
+    // As many lanes and slices as are drawn, no two with the same length and name.
+    let mut random = 7_u64;
+    let mut next = |most: u64| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (random >> 33) % most
+    };
+    let mut lane = |nth: usize| {
+        let mut at = 0.0;
+        let slices = (0..2400).map(|_| {
+            let (begin, end) = (at + next(1000) as f64 / 6e6, at + 2e-4 + next(1000) as f64 / 6e6);
+            at = end.max(begin);
+            let name = format!("aten::operator_{} (train.py:{})", next(200), next(900));
+            let kind = SliceKind::ALL[next(SliceKind::COUNT as u64) as usize];
+            DrawnSlice { begin, end: at, kind, filled: next(100) as f64 / 100.0, count: next(50), name }
+        });
+        DrawnLane { name: format!("thread {nth}"), slices: slices.collect(), ..DrawnLane::default() }
+    };
+    let step = DrawnStep { length_ms: 1000.0, lanes: (0..12).map(&mut lane).collect(), ..DrawnStep::default() };
+    let account = ProfileAccount { drawn: Some(step), ..account() };
+    let (header, samples, _) = run(account);
+    let without: Vec<_> = samples.iter().map(|sample| Sample { account: None, ..sample.clone() }).collect();
+    let more = recorded(&header, &samples).1 - recorded(&header, &without).1;
+    assert!(more < 64 << 10, "{more} bytes");
+}
+
 #[test]
 fn a_profile_is_in_the_verdicts_from_its_moment_on_and_changes_none_before() {
     let (header, samples, middle) = run(account());
@@ -61,7 +117,7 @@ fn a_profile_is_in_the_verdicts_from_its_moment_on_and_changes_none_before() {
     assert!(length < recorded(&header, &without).1 + (16 << 10), "an account of some KiB, once");
     let (live, replayed, plain) = (ticks(&header, &samples), ticks(&header, &read), ticks(&header, &without));
     let mut profile = account();
-    profile.drawn = None;
+    profile.drawn = profile.drawn.as_ref().map(kept);
     for (place, ((live, replayed), plain)) in live.iter().zip(&replayed).zip(&plain).enumerate() {
         assert_eq!((live.verdict.class, live.verdict.cause), (replayed.verdict.class, replayed.verdict.cause));
         if place < middle {
@@ -111,7 +167,11 @@ fn a_replay_has_the_page_from_the_moment_of_the_profile_on() {
         let shown = screen(&app);
         assert_eq!(shown.contains("Calls that wait for the GPU"), place >= middle, "sample {place}\n{shown}");
         assert!(place != middle || shown.contains("taken just now · window 40 ms"), "{shown}");
+        assert_eq!(shown.contains("The step") || shown.contains("Step "), place >= middle, "sample {place}\n{shown}");
+        // On this page the key goes from gap to gap.
+        press(&mut app, '1');
         app.update(Message::Key(KeyEvent::new(KeyCode::Right, KeyModifiers::NONE)));
+        press(&mut app, '0');
     }
     press(&mut app, '}');
     assert!(screen(&app).contains("Calls that wait for the GPU"));
@@ -166,6 +226,11 @@ fn an_anonymous_recording_names_no_directory_of_the_profile() {
     let mut account = account();
     account.syncs[0].at = Some("/home/anna/secret/train.py:41".into());
     account.kernels[0].raw = "built in /scratch/anna/kernels.cu".into();
+    let drawn = account.drawn.as_mut().unwrap();
+    drawn.lanes[0].slices[0].name = "load (/home/anna/load.py:3)".into();
+    drawn.gaps[0].host = "read /home/anna/data".into();
+    drawn.gaps[0].call.as_mut().unwrap().name = "launch, /home/anna/kernels.py:9".into();
+    drawn.gaps[0].work.as_mut().unwrap().name = "kernel of /home/anna/kernels.cu".into();
     let (header, samples, middle) = run(account);
     let samples: Vec<_> = samples.iter().map(anonymise::sample).collect();
     let kept = serde_json::to_string(&samples[middle]).unwrap();

@@ -3,8 +3,9 @@
     python tests/dev.py screens                     the pictures of assets/screens, and the animation
     python tests/dev.py screens --all FOLDER        every page, size, theme and situation, to look at
 
-They are drawn by the program's own code from `tests/recordings/segmentation*.tmz`, so they are the same each time and
-change only with the screen. tests/workloads/segmentation.py is the program that was recorded, on the simulated GPU.
+They are drawn by the program's own code from `tests/recordings/segmentation*.tmz`, and the profile from a trace of the tests, so they
+are the same each time and change only with the screen. tests/workloads/segmentation.py is the program that was recorded, on the
+simulated GPU.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pathlib import Path
 
 from harness.paths import ROOT
 
-#: name in assets/screens → (situation, page, size).
+#: name in assets/screens → (situation or trace, page, size).
 SCREENS: dict[str, tuple[str, str, str]] = {
     "overview": ("segmentation", "overview", "120x40"),
     "small": ("segmentation", "overview", "80x24"),
@@ -29,6 +30,7 @@ SCREENS: dict[str, tuple[str, str, str]] = {
     "stacks": ("segmentation", "stacks", "120x40"),
     "why": ("segmentation", "why", "120x40"),
     "history": ("segmentation", "history", "120x40"),
+    "profile": ("tests/fixtures/profiles/waits-for-workers.json", "profile", "120x40"),
     "fixed": ("segmentation-fixed", "overview", "120x40"),
 }
 #: The recordings of the animation: before and after the fix.
@@ -76,7 +78,7 @@ def main(arguments: list[str] | None = None) -> int:
         wanted = {word for words in SCREENS.values() for word in words}
         example("pictures", folder, "dark", *sorted(wanted))
         for name, (situation, page, size) in SCREENS.items():
-            picture = Path(folder, f"{situation}-{page}-{size}-dark.svg")
+            picture = Path(folder, f"{Path(situation).stem}-{page}-{size}-dark.svg")
             shutil.copyfile(picture, target / f"{name}.svg")
     before, after = (f"tests/recordings/{name}.tmz" for name in STORY)
     example("story", before, after, FIX, "assets/screens/story")

@@ -56,6 +56,7 @@ fn walk(app: &mut App, size: (u16, u16)) {
             KeyCode::Char('I'),
             KeyCode::Char('G'),
             KeyCode::Left,
+            KeyCode::Char('+'),
             KeyCode::Char('-'),
             KeyCode::Char('}'),
         ] {
@@ -187,7 +188,11 @@ fn rich_verdict() -> Verdict {
 #[test]
 fn numbers_of_any_size_and_hostile_text_break_no_page() {
     for large in [true, false] {
-        let verdict = Arc::new(replaced(&rich_verdict(), &extremes(large)));
+        let mut verdict = replaced(&rich_verdict(), &extremes(large));
+        // The JSON of a verdict does not have it.
+        let step = Some(replaced(&crate::profile_step::step(), &extremes(large)));
+        Arc::make_mut(verdict.profile.as_mut().unwrap()).drawn = step;
+        let verdict = Arc::new(verdict);
         let frame = replaced(&rich(4), &extremes(large));
         for size in [(80, 24), (200, 60), (40, 10)] {
             let mut app = fresh(if large { *COLOUR } else { ASCII }, size);
@@ -294,6 +299,9 @@ fn ten_thousand_of_everything_do_not_take_seconds() {
     many(&mut profile.kernels, |n, row| row.name = format!("kernel {n}"));
     many(&mut profile.idle_at, |_, _| ());
     many(&mut profile.notes, |_, _| ());
+    let step = profile.drawn.as_mut().unwrap();
+    many(&mut step.lanes, |_, _| ());
+    many(&mut step.gaps, |n, gap| gap.begin = n as f64 / MANY as f64);
     let (frame, verdict) = (frame, Arc::new(verdict));
     let size = (120, 40);
     let mut app = fresh(PLAIN, size);

@@ -14,6 +14,7 @@ mod jobs;
 mod keys;
 mod processes;
 mod profile;
+mod profile_step;
 mod profiling;
 mod screens;
 mod setup;

@@ -165,6 +165,7 @@ pub fn account() -> ProfileAccount {
         overhead: 0.02,
         with_stack: true,
         with_shapes: true,
+        drawn: Some(crate::profile_step::step()),
         notes: vec!["The trace ends within step 9, which is not counted.".into()],
         ..ProfileAccount::default()
     }

@@ -1,11 +1,12 @@
 //! Draws the screen as pictures, so that people can look at it: every page × size × theme × situation, from recordings.
 //!
 //! ```text
-//! cargo run --example pictures -- FOLDER [PAGE | SIZE | THEME | SITUATION]…
+//! cargo run --example pictures -- FOLDER [PAGE | SIZE | THEME | SITUATION | TRACE | press:KEYS]…
 //! ```
 //!
 //! Writes `SITUATION-PAGE-SIZE-THEME.svg` for each; words after the folder choose (`overview 80x24 dark hung`), and where none
-//! of a kind is given, all of that kind are drawn. A recording's name is a situation too.
+//! of a kind is given, all of that kind are drawn. A recording's name is a situation too, and so is the path of a trace; keys are
+//! pressed on each page before it is drawn.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a tool of the tests")]
 
 use std::path::{Path, PathBuf};
@@ -15,9 +16,11 @@ use clap::ValueEnum;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use trainmon::diagnosis::verdict::Context;
 use trainmon::history::archive::Limits;
 use trainmon::jobs::{JobEvent, JobKey, Target};
-use trainmon::pipeline::Pipeline;
+use trainmon::pipeline::{Pipeline, Tick};
+use trainmon::profiles::account::ProfileAccount;
 use trainmon::sample::Sample;
 use trainmon::sample::recording::Header;
 use trainmon::sources::recording::Recording;
@@ -86,6 +89,22 @@ fn app(recording: &str, seen: Seen, theme: Theme, size: (u16, u16)) -> App {
     app
 }
 
+/// The screen over a trace.
+fn traced(path: &Path, theme: Theme, size: (u16, u16)) -> App {
+    let account = trainmon::profiles::read(trainmon::sources::unpacked::open(path).unwrap()).unwrap();
+    let file = path.file_name().unwrap().to_string_lossy().into_owned();
+    let account = ProfileAccount { file: Some(file.clone()), ..account };
+    let context = Context { command: file, ..Context::default() };
+    let verdict = Arc::new(trainmon::diagnosis::profiled::verdict(account, &context));
+    let target = Target { pid: verdict.pid, command: verdict.command.clone() };
+    let job = Job::new(JobKey::default(), target, 1.0, Limits::default()).recording();
+    let mut app = App::new(job, AppOptions { theme, ..AppOptions::default() }, size);
+    let tick = Tick { judged: Arc::clone(&verdict), verdict, alive: true, ..Tick::default() };
+    app.update(Message::Job(JobKey::default(), JobEvent::Tick(Arc::new(tick))));
+    app.update(Message::Job(JobKey::default(), JobEvent::Loaded(None)));
+    app
+}
+
 fn main() {
     let mut words = std::env::args().skip(1);
     let folder = words.next().expect("the folder for the pictures");
@@ -103,9 +122,17 @@ fn main() {
     let mut situations: Vec<(&str, &str, Seen)> =
         words.iter().filter(is_recording).map(|word| (word.as_str(), word.as_str(), Seen::All)).collect();
     situations.extend(SITUATIONS.into_iter().filter(|(name, ..)| words.iter().any(|word| word == name)));
+    let is_trace =
+        |word: &&String| (word.ends_with(".json") || word.ends_with(".json.gz")) && Path::new(word).exists();
+    let traces: Vec<&str> = words.iter().filter(is_trace).map(String::as_str).collect();
+    for trace in &traces {
+        let name = Path::new(trace).file_name().and_then(|name| name.to_str()).unwrap();
+        situations.push((name.trim_end_matches(".gz").trim_end_matches(".json"), trace, Seen::All));
+    }
     if situations.is_empty() {
         situations.extend(SITUATIONS);
     }
+    let keys: String = words.iter().filter_map(|word| word.strip_prefix("press:")).collect();
     let mut drawn = 0;
     for (name, recording, seen) in situations {
         for size in SIZES.into_iter().filter(|(w, h)| sizes.contains(&format!("{w}x{h}"))) {
@@ -114,10 +141,18 @@ fn main() {
                     "16" => (Depth::Ansi16, Palette::dark()),
                     name => (Depth::TrueColor, Palette::built_in(name).unwrap()),
                 };
-                let mut app = app(recording, seen, Theme { depth, ascii: false, palette }, size);
+                let theme = Theme { depth, ascii: false, palette };
+                let of_trace = traces.contains(&recording);
+                let mut app = if of_trace {
+                    traced(Path::new(recording), theme, size)
+                } else {
+                    app(recording, seen, theme, size)
+                };
                 for page in &pages {
                     let key = Page::from_str(page, true).unwrap().spec().keys.chars().next().unwrap();
-                    app.update(Message::Key(KeyEvent::new(KeyCode::Char(key), KeyModifiers::NONE)));
+                    for key in std::iter::once(key).chain(keys.chars()) {
+                        app.update(Message::Key(KeyEvent::new(KeyCode::Char(key), KeyModifiers::NONE)));
+                    }
                     let mut buf = Buffer::empty(Rect::new(0, 0, size.0, size.1));
                     trainmon::tui::draw(&mut buf, &app);
                     let path = format!("{folder}/{name}-{page}-{}x{}-{theme_name}.svg", size.0, size.1);

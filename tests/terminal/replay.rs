@@ -67,6 +67,15 @@ fn a_trace_opens_on_its_profile() {
     screen.wait_text("Calls that wait for the GPU");
     let seen = screen.contents();
     assert!(seen.contains("aten::item") && seen.contains("% busy"), "{seen}");
+    // The drawn step, with the cursor on its longest gap: on to the next one, by key and by mouse, and closer to it.
+    screen.wait_text("gap 1 of 5 by length");
+    screen.wait_text("GPU 0 idle 700 µs: the host is in no operator, train.py:41");
+    screen.send(&key(Action::StepForward));
+    screen.wait_text("ended by gemm bf16");
+    screen.send(&key(Action::ZoomIn));
+    screen.wait_text(" shown");
+    screen.send(&key(Action::ZoomOut));
+    screen.wait("all of the step", |seen| !seen.contents().contains(" shown"));
     screen.send("1");
     screen.wait_text("press 0 for its profile");
     // The other ways through a recording do nothing to its one moment.

@@ -39,13 +39,9 @@ impl App {
             // The list stays open, and there is no page below it.
             _ if self.jobs.is_empty() => return Vec::new(),
             Action::Copy => return self.copy(),
-            Action::Mouse => {
-                let effects = self.take_mouse(!self.options.mouse);
-                let whose = if self.options.mouse { "ours" } else { "left to the terminal: you can select text" };
-                self.say(&format!("mouse {whose}"));
-                return effects;
-            }
+            Action::Mouse => return self.switch_mouse(),
             Action::Close => return self.close(),
+            other if self.pages.get(self.page).takes(other) => return self.page_act(other),
             Action::TakeProfile => return self.take_profile(),
             Action::Go(Page::Help) if self.page == Page::Help => self.go(Page::Overview),
             Action::Go(page) => self.go(page),

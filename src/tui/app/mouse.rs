@@ -20,6 +20,14 @@ impl App {
         vec![Effect::Mouse(on), Effect::Redraw]
     }
 
+    /// Takes the mouse, or leaves it to the terminal, and says so.
+    pub(super) fn switch_mouse(&mut self) -> Vec<Effect> {
+        let effects = self.take_mouse(!self.options.mouse);
+        let whose = if self.options.mouse { "ours" } else { "left to the terminal: you can select text" };
+        self.say(&format!("mouse {whose}"));
+        effects
+    }
+
     /// Handles a turn of the wheel, a click or a drag.
     pub(super) fn mouse(&mut self, mouse: MouseEvent) -> Vec<Effect> {
         if !self.fits() {

@@ -118,10 +118,17 @@ pages! {
         needs_samples: false;
     /// the run so far: time by verdict, what the loop did, changes of verdict
     Run run "History" "Run" "9" "history: time by verdict, what the loop did, changes of verdict";
-    /// the account of a profile: each GPU as one bar of what it did and why it was idle; kernels, calls that wait for the
+    /// the account of a profile: each GPU as one bar of what it did and why it was idle; one step, with threads, streams, idle
+    /// gaps and what ended each; kernels, calls that wait for the
     /// GPU, where the host was while the GPU was idle, collectives, copies, operators, modules, efficiency
     Profile profile "Profile" "Prof" "0" "profile: what each GPU did, its kernels, waits and idle time"
-        footer: &[(Action::TakeProfile, "take one"), (Action::NextTable, "next table"), (Action::Enter, "row in full")],
+        footer: &[
+            (Action::TakeProfile, "take one"),
+            (Action::StepForward, "next gap"),
+            (Action::ZoomIn, "zoom"),
+            (Action::NextTable, "next table"),
+            (Action::Enter, "row in full"),
+        ],
         needs_samples: false;
     /// every key, and what colors and textures mean
     Help help "Help" "Help" "? h F1" "this help"
@@ -213,6 +220,11 @@ pub trait Content {
 
     /// Moves the selection by so many rows; false if there is no selection, so that the page scrolls instead.
     fn select_by(&mut self, _rows: isize, _scene: &Scene<'_>) -> bool {
+        false
+    }
+
+    /// Whether an action that means the same on every other page is the page's own here.
+    fn takes(&self, _action: Action) -> bool {
         false
     }
 

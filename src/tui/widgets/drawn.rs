@@ -18,6 +18,8 @@ pub enum Hit {
     Row(usize),
     /// The heading of this column of the list.
     Heading(usize),
+    /// The gap at this place in the drawn step of a profile.
+    Gap(usize),
 }
 
 /// The visible part of a list.

@@ -1,18 +1,25 @@
-//! The page of a profile: what each GPU did in its window, and its tables, one of which has a selected row.
+//! The page of a profile: what each GPU did in its window, one step of it with a cursor on its gaps, and its tables, one of which
+//! has a selected row.
 //!
 //! ```text
 //! │ trace.json.gz · window of 1.05 s · 6 steps of 175 ms                  │
 //! │ GPU 0 V100  56% busy ████████████████████▚▚╳╳╳╳╳╳╳╳╳╳╳╳╳╳╳  44% idle  │
 //! │   █ computing 55%  ▒ only copying 1%  ╳ waiting for data 34% …        │
+//! │ ── Step 3 of 6 · 175 ms: threads, streams, gaps ───────────────────── │
 //! │ Waits  Idle  Kernels  Copies  Operators                               │
 //! │ ── Kernels ── 3/67 ────────────────────────────────────────────────── │
 //! │ tables: one, or as many as there is room for                          │
 //! ```
 
+mod cursor;
 mod detail;
 mod gpus;
+mod lanes;
+mod step;
 mod table;
 mod view;
+mod words;
+mod zoom;
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -24,6 +31,7 @@ use crate::diagnosis::causes::Cause;
 use crate::diagnosis::verdict::Class;
 use crate::outputs::profile_tables::{self, TableName};
 use crate::tui::widgets::{Drawn, Hit, Scene};
+use cursor::StepCursor;
 use table::ShownTable;
 
 /// State of the page.
@@ -35,6 +43,8 @@ pub struct Profile {
     current: usize,
     /// Whether a person has selected a row; until then, the table that explains the verdict is current.
     chosen: bool,
+    /// The cursor in the drawn step.
+    cursor: StepCursor,
 }
 
 impl Content for Profile {
@@ -43,6 +53,7 @@ impl Content for Profile {
     }
 
     fn refresh(&mut self, scene: &Scene<'_>) {
+        self.cursor.refresh(scene.verdict().and_then(|verdict| verdict.profile.as_ref()));
         let before = std::mem::take(&mut self.tables);
         let name = if self.chosen { before.get(self.current).map(|table| table.name) } else { None };
         let Some((verdict, account)) = scene.verdict().and_then(|v| Some((v, v.profile.as_deref()?))) else {
@@ -75,19 +86,24 @@ impl Content for Profile {
         true
     }
 
+    fn takes(&self, action: Action) -> bool {
+        self.cursor.takes(action)
+    }
+
     fn act(&mut self, action: Action, _scene: &Scene<'_>) -> Reply {
         match action {
             Action::Enter => return self.open(),
             Action::NextTable | Action::PreviousTable => self.turn(action == Action::NextTable),
-            _ => {}
+            action => self.cursor.act(action),
         }
         Reply::Changed
     }
 
-    /// A click on a table makes it current; on a row of the current one, it selects; on the selected row, it opens it.
+    /// A click on a gap puts the cursor on it; on a table, makes it current; on a row of the current one, it selects; on the selected row, it opens it.
     fn click(&mut self, hit: Hit, _scene: &Scene<'_>) -> Reply {
         let count = self.tables.len();
         match (hit, self.tables.get_mut(self.current)) {
+            (Hit::Gap(place), _) => self.cursor.go(place),
             (Hit::Heading(place), Some(_)) if place < count => (self.current, self.chosen) = (place, true),
             (Hit::Row(row), Some(table)) if row == table.selected => return self.open(),
             (Hit::Row(row), Some(table)) if row < table.rows.len() => {

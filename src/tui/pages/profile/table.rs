@@ -129,7 +129,7 @@ impl ShownTable {
 
 /// `cudaMemcpyAsync in aten::to, train.py:41 (step)` in so many cells: what goes first is the function behind the place, then the
 /// part of a call's name that does not fit, then what says less of call and operator. The place stays.
-fn shortened(value: &str, width: u16) -> String {
+pub fn shortened(value: &str, width: u16) -> String {
     let width = usize::from(width);
     let function = if value.ends_with(')') && value.contains(".py:") { value.rfind(" (") } else { None };
     let value = function.and_then(|at| value.get(..at)).filter(|_| value.width() > width).unwrap_or(value);

@@ -1,14 +1,15 @@
-//! The page from top to bottom: what the profile is of, what its GPUs did, and its tables.
+//! The page from top to bottom: what the profile is of, what its GPUs did, one of its steps, and its tables.
 
 use std::ops::Range;
 
 use ratatui::buffer::Buffer;
-use ratatui::layout::{Margin, Rect};
+use ratatui::layout::{Constraint, Layout, Margin, Rect};
 use ratatui::style::Style;
 
 use super::super::keys::{Action, key_of};
 use super::Profile;
 use super::gpus::PartBars;
+use super::step::StepView;
 use super::table::ShownTable;
 use crate::outputs::profile_sections;
 use crate::profiles::account::ProfileAccount;
@@ -25,6 +26,8 @@ use crate::tui::widgets::{
 const TABLE_WIDTH: u16 = 95;
 /// Fewest rows of a table beside or below others, its heading and edges included.
 const LEAST_TABLE_ROWS: u16 = 9;
+/// Rows of tables below a drawn step where there are few: the names of all, a heading, and three rows of one.
+const FEW_TABLE_ROWS: u16 = 6;
 /// GPUs with a bar, for each so many rows of the page.
 const ROWS_FOR_GPU: usize = 4;
 /// How to get a profile of a recorded run, and of a running one: after the key.
@@ -45,21 +48,46 @@ pub fn draw(buf: &mut Buffer, area: Rect, page: &Profile, scene: &Scene<'_>, top
         }
         return write_lines(buf, area, &text.lines);
     };
-    let mut rest = area;
-    write_pieces(buf, cut(&mut rest, 1), " · ", &head(account, scene));
     let bars = PartBars::new(account, usize::from(area.height) / ROWS_FOR_GPU, theme);
-    bars.draw(buf, cut(&mut rest, bars.rows(area.width)));
-    for note in &account.notes {
-        let mut text = Text::new(area.width, theme);
-        text.at_most(2, note, theme.dim());
-        let lines = cut(&mut rest, count(text.lines.len()));
-        write_lines(buf, lines, &text.lines);
+    let mut notes = Text::new(area.width, theme);
+    account.notes.iter().for_each(|note| notes.at_most(2, note, theme.dim()));
+    let step = account.drawn.as_ref().map(|step| StepView::new(step, &page.cursor, theme));
+    // What is above the tables has its rows as long as there are any.
+    let mut left = area.height;
+    let mut take = |wanted: u16| {
+        let rows = wanted.min(left);
+        left -= rows;
+        rows
+    };
+    let above = [1, bars.rows(area.width), count(notes.lines.len())].map(&mut take);
+    let for_tables = if page.tables.is_empty() { 0 } else { rows_for_tables(area, buf.area) };
+    let of_step = step.as_ref().map_or(0, |step| step.rows(left.saturating_sub(for_tables), buf.area));
+    let heights = above.into_iter().chain([of_step]).map(Constraint::Length);
+    let [first, of_bars, of_notes, of_step, rest] =
+        Layout::vertical(heights.chain([Constraint::Fill(1)])).areas(area);
+    write_pieces(buf, first, " · ", &head(account, scene));
+    bars.draw(buf, of_bars);
+    write_lines(buf, of_notes, &notes.lines);
+    if let Some(step) = step.filter(|_| of_step.height > 0) {
+        step.draw(buf, of_step, drawn);
     }
+    tables(buf, rest, page, top, scene, drawn);
+}
+
+/// Rows that stay for the tables beside a drawn step: half of the page where there is room.
+fn rows_for_tables(area: Rect, screen: Rect) -> u16 {
+    let least = if framed(screen) { LEAST_TABLE_ROWS } else { FEW_TABLE_ROWS };
+    least.max(area.height / 3)
+}
+
+/// The tables that there is room for.
+fn tables(buf: &mut Buffer, area: Rect, page: &Profile, top: usize, scene: &Scene<'_>, drawn: &mut Drawn) {
+    let mut rest = area;
     let columns = (rest.width / TABLE_WIDTH).max(1);
     let above = panel::edges(buf.area) + 1;
     let wanted: Vec<_> = page.tables.iter().map(|table| above + count(table.rows.len())).collect();
     if group(&wanted, columns, rest.height, page.current).len() < wanted.len() {
-        strip(buf, cut(&mut rest, 1), page, theme, drawn);
+        strip(buf, cut(&mut rest, 1), page, scene.theme, drawn);
     }
     let group = group(&wanted, columns, rest.height, page.current);
     let places: Vec<_> = group.clone().collect();
