@@ -373,6 +373,14 @@ pub struct ProfileArgs {
     /// The job needs no preparation, and loses 0.5% of the time at most. There are no kernels in such a profile.
     #[arg(long, conflicts_with_all = ["steps", "with_stacks", "all_ranks", "output"])]
     pub probe: bool,
+    /// Have the job run a script that starts torch's profiler, if it was not started to be profiled. Needs Python 3.14 or later.
+    ///
+    /// The script ends the profiler, writes the trace and leaves nothing behind; --dry-run prints it. The loop is slower meanwhile.
+    #[arg(long, conflicts_with_all = ["probe", "all_ranks"])]
+    pub inject: bool,
+    /// Print the script that --inject would have the job run, and how, and do nothing.
+    #[arg(long, requires = "inject", conflicts_with_all = ["output", "full", "json"])]
+    pub dry_run: bool,
     /// Keep the trace: FILE.json or FILE.json.gz, for Perfetto or `trainmon diagnose FILE`.
     ///
     /// An existing file is refused without --force. With --all-ranks each rank has its own: FILE-rank0.json.gz.

@@ -16,6 +16,7 @@
     python tests/dev.py profiles        compare the account of torch.profiler traces with a plain one, and with another tool
     python tests/dev.py golden          write all that is made of the recordings, and compare it with what another build made
     python tests/dev.py probes          measure what counting calls from outside costs a job, and kill trainmon meanwhile
+    python tests/dev.py injected        profile jobs of Python 3.14 that were not started for it, and look for what is left
     python tests/dev.py screens         draw the pictures of README.md and docs/
     python tests/dev.py open-programs   judge training programs written by others
 """
@@ -43,6 +44,7 @@ COMMANDS = {
     "profiles": "harness.profiles.command",
     "golden": "harness.golden",
     "probes": "harness.probes",
+    "injected": "harness.injected",
     "screens": "harness.screens",
     "open-programs": "harness.open_programs",
 }

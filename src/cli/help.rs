@@ -46,6 +46,7 @@ pub const HELP: &[CommandHelp] = &[
             ("profile 1234", "half a second of a running job, and what it shows"),
             ("profile 1234 --steps 3 --stacks", "three steps, with the lines of code"),
             ("profile 1234 -o trace.json.gz", "keep the trace"),
+            ("profile 1234 --inject", "of a job on Python 3.14 that was not started for it"),
         ],
     },
     CommandHelp {

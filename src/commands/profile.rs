@@ -1,4 +1,4 @@
-//! `trainmon profile`: ask a running job for a profile, and judge it.
+//! `trainmon profile`: take a profile of a running job, and judge it.
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -21,8 +21,86 @@ use crate::pipeline::Tick;
 use crate::profiles::ProfileError;
 use crate::profiles::account::{ProfileAccount, ProfileSource};
 use crate::profiles::asked::{ProfileAsker, ProfileStage, ProfileWindow};
+use crate::sources::inject::{self, InjectError, InjectTarget, InjectedTrace};
 use crate::sources::kineto::{self, KinetoError, KinetoTarget, ProfileWish, WrittenTrace};
 use crate::text::format::step_time;
+use crate::tui::labels::counted;
+
+/// Traces of a running job. They are removed with this value.
+#[derive(Debug)]
+enum TakenTraces {
+    /// Kineto was asked.
+    Asked(Vec<WrittenTrace>),
+    /// The job ran a script of trainmon's.
+    Injected(InjectedTrace),
+}
+
+impl TakenTraces {
+    fn source(&self) -> ProfileSource {
+        match self {
+            Self::Asked(_) => ProfileSource::Kineto,
+            Self::Injected(_) => ProfileSource::Injected,
+        }
+    }
+
+    /// The processes and their traces.
+    fn each(&self) -> Vec<(u32, &Path)> {
+        match self {
+            Self::Asked(traces) => traces.iter().map(|trace| (trace.pid, trace.path.as_path())).collect(),
+            Self::Injected(trace) => vec![(trace.pid, trace.path.as_path())],
+        }
+    }
+
+    /// The account of what the processes wrote.
+    fn account(&self, asker: &dyn ProfileAsker) -> anyhow::Result<ProfileAccount> {
+        asker.reached(ProfileStage::Reading);
+        let each = self.each();
+        let paths: Vec<&Path> = each.iter().map(|(_, path)| *path).collect();
+        let account = profiled::account(&paths, &|| asker.wanted())?;
+        Ok(account.asked_of(each.first().map_or(0, |(pid, _)| *pid), self.source()))
+    }
+}
+
+/// What to take a profile of.
+enum ProfileTarget {
+    /// Kineto is asked, in each of these processes.
+    Asked(Vec<KinetoTarget>),
+    /// This one runs a script.
+    Injected(InjectTarget),
+}
+
+impl ProfileTarget {
+    fn find(settings: &Settings, arguments: &ProfileArgs, pid: u32) -> anyhow::Result<Self> {
+        let root = &settings.proc_root;
+        if arguments.inject {
+            return Ok(Self::Injected(InjectTarget::find(root, pid).map_err(inject_failure)?));
+        }
+        targets(settings, pid, arguments.all_ranks).map(Self::Asked).map_err(|error| match error {
+            KinetoError::NotStartedFor(_) if inject::may_be_asked(root, pid) => {
+                anyhow::anyhow!("{error}; `trainmon profile --pid {pid} --inject` profiles it as it is")
+            }
+            error => failure(error),
+        })
+    }
+
+    fn count(&self) -> usize {
+        match self {
+            Self::Asked(targets) => targets.len(),
+            Self::Injected(_) => 1,
+        }
+    }
+
+    fn take(self, proc_root: &Path, wish: ProfileWish, asker: &dyn ProfileAsker) -> anyhow::Result<TakenTraces> {
+        match self {
+            Self::Asked(targets) => {
+                kineto::take(proc_root, targets, wish, asker).map(TakenTraces::Asked).map_err(failure)
+            }
+            Self::Injected(target) => {
+                inject::take(proc_root, &target, wish, asker).map(TakenTraces::Injected).map_err(inject_failure)
+            }
+        }
+    }
+}
 
 /// Takes a profile of a running job, and prints what it shows.
 pub fn run(settings: &Settings, arguments: &ProfileArgs) -> anyhow::Result<ExitCode> {
@@ -30,21 +108,24 @@ pub fn run(settings: &Settings, arguments: &ProfileArgs) -> anyhow::Result<ExitC
     if arguments.probe {
         return probed::run(settings, arguments, pid);
     }
-    let targets = targets(settings, pid, arguments.all_ranks).map_err(failure)?;
-    // A place that cannot be written to is found out before the job is asked.
-    let names: Vec<PathBuf> = match &arguments.output {
-        Some(path) => (0..targets.len()).map(|nth| of_rank(path, nth, targets.len())).collect(),
-        None => Vec::new(),
-    };
-    let existing = settings.call.existing();
-    let outs: Vec<TraceOut> =
-        names.iter().map(|path| TraceOut::open(path, existing)).collect::<anyhow::Result<_>>()?;
     let window = match (arguments.steps, arguments.length) {
         (Some(steps), _) => ProfileWindow::Steps(steps),
         (None, Some(length)) => ProfileWindow::For(length),
         (None, None) => ProfileWindow::default(),
     };
     let wish = ProfileWish { window, stacks: arguments.with_stacks };
+    let target = ProfileTarget::find(settings, arguments, pid)?;
+    if let (true, ProfileTarget::Injected(target)) = (arguments.dry_run, &target) {
+        return super::print(inject::dry_run(target, wish));
+    }
+    // A place that cannot be written to is found out before the job is asked.
+    let names: Vec<PathBuf> = match &arguments.output {
+        Some(path) => (0..target.count()).map(|nth| of_rank(path, nth, target.count())).collect(),
+        None => Vec::new(),
+    };
+    let existing = settings.call.existing();
+    let outs: Vec<TraceOut> =
+        names.iter().map(|path| TraceOut::open(path, existing)).collect::<anyhow::Result<_>>()?;
     let mut line = ProgressLine::new(settings.ascii);
     if std::io::stderr().is_terminal() && !line.is_shown() {
         errors::note(&format!("asking PID {pid} for a profile; Ctrl-C gives up, and the job goes on"));
@@ -52,8 +133,8 @@ pub fn run(settings: &Settings, arguments: &ProfileArgs) -> anyhow::Result<ExitC
     let options = super::attach_options(settings, pid, None);
     let proc_root = settings.proc_root.clone();
     let take = move |asker: &dyn ProfileAsker| {
-        let traces = kineto::take(&proc_root, targets, wish, asker).map_err(failure)?;
-        let account = account(&traces, asker)?;
+        let traces = target.take(&proc_root, wish, asker)?;
+        let account = traces.account(asker)?;
         Ok((traces, account))
     };
     let tell = |stage| line.show(&format!("profile of PID {pid} · {stage} · Ctrl-C gives up"));
@@ -61,14 +142,18 @@ pub fn run(settings: &Settings, arguments: &ProfileArgs) -> anyhow::Result<ExitC
     line.clear();
     let ((traces, account), before) = taken?;
     let verdict = judged(account, pid, before.as_deref());
-    for ((trace, out), name) in traces.iter().zip(outs).zip(&names) {
+    for (((pid, trace), out), name) in traces.each().into_iter().zip(outs).zip(&names) {
         keep(trace, out).with_context(|| format!("trace {}", name.display()))?;
-        errors::note(&format!("trace of PID {} in {}", trace.pid, name.display()));
+        errors::note(&format!("trace of PID {pid} in {}", name.display()));
     }
     if arguments.json {
         super::print_json(&verdict)?;
     } else {
         super::print(text::page(&verdict, super::diagnose::style(settings, arguments.full)))?;
+    }
+    if let TakenTraces::Injected(InjectedTrace { short_of: Some(came), .. }) = &traces {
+        let steps = counted(u64::from(*came), "step", "steps");
+        errors::note(&format!("only {steps} ended in time; --for records a time instead"));
     }
     if let Some(cost) = before.as_deref().and_then(|before| slowdown(before, &verdict)) {
         errors::note(&cost);
@@ -91,7 +176,7 @@ pub(super) fn alone(
 ) -> anyhow::Result<Verdict> {
     let targets = targets(settings, pid, false).map_err(failure)?;
     let traces = kineto::take(&settings.proc_root, targets, wish, asker).map_err(failure)?;
-    Ok(judged(account(&traces, asker)?, pid, None))
+    Ok(judged(TakenTraces::Asked(traces).account(asker)?, pid, None))
 }
 
 /// The account of a profile of these processes of a job, all of the same moment.
@@ -102,7 +187,7 @@ pub(super) fn of_processes(
 ) -> anyhow::Result<Arc<ProfileAccount>> {
     let targets = processes.iter().map(|pid| KinetoTarget::find(proc_root, *pid)).collect::<Result<_, _>>()?;
     let traces = kineto::take(proc_root, targets, ProfileWish::default(), asker)?;
-    Ok(Arc::new(account(&traces, asker)?))
+    Ok(Arc::new(TakenTraces::Asked(traces).account(asker)?))
 }
 
 /// Why there is no profile, in a line.
@@ -118,6 +203,13 @@ pub(super) fn why_none(error: &anyhow::Error) -> String {
 fn failure(error: KinetoError) -> anyhow::Error {
     match error {
         KinetoError::Ended(_) => Failure::no_process(error.to_string()).into(),
+        error => error.into(),
+    }
+}
+
+fn inject_failure(error: InjectError) -> anyhow::Error {
+    match error {
+        InjectError::Ended(_) => Failure::no_process(error.to_string()).into(),
         error => error.into(),
     }
 }
@@ -138,15 +230,6 @@ fn judged(account: ProfileAccount, pid: u32, live: Option<&Tick>) -> Verdict {
     }
 }
 
-/// The account of what the processes wrote.
-fn account(traces: &[WrittenTrace], asker: &dyn ProfileAsker) -> anyhow::Result<ProfileAccount> {
-    asker.reached(ProfileStage::Reading);
-    let paths: Vec<&Path> = traces.iter().map(|trace| trace.path.as_path()).collect();
-    let account = profiled::account(&paths, &|| asker.wanted())?;
-    let pid = traces.first().map_or(0, |trace| trace.pid);
-    Ok(account.asked_of(pid, ProfileSource::Kineto))
-}
-
 /// What the window cost, in one line, if the steps before it are known.
 fn slowdown(before: &Tick, profiled: &Verdict) -> Option<String> {
     let before = before.verdict.steps.p50_ms.filter(|ms| *ms > 0.0)?;
@@ -157,8 +240,8 @@ fn slowdown(before: &Tick, profiled: &Verdict) -> Option<String> {
 }
 
 /// Copies a trace to where the user wants it, whole or not at all.
-fn keep(trace: &WrittenTrace, mut out: TraceOut) -> anyhow::Result<()> {
-    let mut file = std::fs::File::open(&trace.path)?;
+fn keep(trace: &Path, mut out: TraceOut) -> anyhow::Result<()> {
+    let mut file = std::fs::File::open(trace)?;
     std::io::copy(&mut file, &mut out)?;
     out.flush()?;
     out.finish()?.finish()?;

@@ -60,6 +60,8 @@ pub struct Process {
     pub folder: PathBuf,
     /// Counters and state at the last read.
     pub stat: Stat,
+    /// Where the last program that was seen is in memory (see `Stat::program`); 0 before.
+    program: u64,
     /// How many times it has executed another program while watched.
     pub execs: u32,
     inner_pid: Option<u32>,
@@ -118,6 +120,7 @@ impl Process {
             rank: None,
             devices: OpenDevices::default(),
             execs: 0,
+            program: stat.program,
             inner_pid,
             uid,
             keep,
@@ -158,11 +161,15 @@ impl Process {
         if renamed {
             self.comm = text(comm);
         }
-        let before = std::mem::replace(&mut self.stat, stat);
-        let executed = stat.program != before.program;
-        if executed && stat.program != 0 && before.program != 0 {
-            self.execs = self.execs.saturating_add(1);
-            self.forget();
+        let before = std::mem::replace(&mut self.stat, stat).program;
+        let executed = stat.program != before;
+        if stat.program != 0 {
+            // While it executes another program, no program is in its memory for a moment.
+            if self.program != 0 && self.program != stat.program {
+                self.execs = self.execs.saturating_add(1);
+                self.forget();
+            }
+            self.program = stat.program;
         }
         // A fork keeps its parent's command line until it executes something else.
         let hidden = stat.program == 0 && self.reads.is_multiple_of(COMMAND_EVERY);

@@ -3,13 +3,12 @@
 //! Always in py-spy's non-blocking mode, which reads the target's memory and never stops it. One window is one run of
 //! py-spy; costs and failures were measured for 0.3.14 to 0.4.3.
 
-mod child;
+pub(super) mod child;
 mod collapsed;
 pub mod find;
 mod install;
 mod locals;
-mod readers;
-mod refusal;
+pub(super) mod refusal;
 mod source_lines;
 mod supervisor;
 
@@ -22,13 +21,13 @@ pub use refusal::Refusal;
 pub use supervisor::{run_part, supervise_with};
 
 use super::clock::monotonic_ns;
+use super::job_rights::JobRights;
 use super::process::{identity, stat_of};
 use super::secrets;
 use crate::sample::{LocalsSample, ProcessId, SourceState, StackWindow};
 use crate::trust;
 use child::{ChildEnding, Ran};
 use find::TrustedProgram;
-use readers::Readers;
 
 /// How long `--version` may take; a shell wrapper (pyenv) takes a few tenths of a second.
 const VERSION_TIME: Duration = Duration::from_secs(2);
@@ -174,7 +173,7 @@ impl PySpy {
         ];
         let time_out = Duration::from_secs(u64::from(seconds)).saturating_add(EXTRA_TIME);
         let folder = proc_root.join(pid.as_str());
-        let readers = Readers::find(&folder);
+        let rights = JobRights::find(&folder);
         let Some(ran) = self.run(proc_root, process, &arguments, time_out, stop)? else { return Ok(None) };
         let document = ran.document().unwrap_or_default();
         let window = collapsed::parse(&document, process, &main_tids(proc_root, process));
@@ -185,8 +184,8 @@ impl PySpy {
             return Err(if state(proc_root, process).is_none() { Refusal::gone(process) } else { nothing });
         }
         // If they changed meanwhile, it is unclear whose code the frames show.
-        if let Some(readers) = readers.filter(|readers| Readers::find(&folder).as_ref() == Some(readers)) {
-            source_lines::fill(&mut window, proc_root, &readers);
+        if let Some(rights) = rights.filter(|rights| JobRights::find(&folder).as_ref() == Some(rights)) {
+            source_lines::fill(&mut window, proc_root, &rights);
         }
         // Only now, because the lines are found by the files' real names.
         secrets::mask(&mut window);

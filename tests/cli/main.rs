@@ -14,6 +14,7 @@ mod fleet;
 mod foreign_text;
 mod guesses;
 mod import;
+mod inject;
 mod limits;
 mod made_trace;
 mod mcp;

@@ -68,6 +68,17 @@ pub fn fake_kineto(trace: &str) -> Command {
     command
 }
 
+/// A stand-in for Python 3.14 in the folder `bin` of this one (see `support/fake_python.rs`), which does what the mode says.
+pub fn fake_python(folder: &Path, mode: &str) -> PathBuf {
+    let folder = folder.join("bin");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("mode"), mode).unwrap();
+    let program = folder.join("python3.14");
+    let copied = Command::new("cp").arg(example("fake_python")).arg(&program).status();
+    assert!(copied.unwrap().success());
+    program
+}
+
 /// A program of the virtual environment or the path.
 pub fn installed(name: &str) -> Option<PathBuf> {
     let environment = std::env::var_os("VIRTUAL_ENV").map(|place| Path::new(&place).join("bin"));

@@ -71,6 +71,30 @@ fn an_exec_of_the_same_interpreter_is_seen() {
 }
 
 #[test]
+fn an_exec_is_counted_although_its_middle_was_read() {
+    let tree = tempfile::tempdir().unwrap();
+    write_process(tree.path(), 10, 1, 10, 100);
+    let path = tree.path().join("10/stat");
+    let line = fs::read_to_string(&path).unwrap();
+    // Fields 26 to 28, 45 and 46: where code, stack and data are.
+    let run_at = |code: u64| {
+        let mut fields: Vec<String> = line.trim_end().split(' ').map(str::to_owned).collect();
+        for place in [25, 26, 27, 44, 45] {
+            fields[place] = code.to_string();
+        }
+        fs::write(&path, fields.join(" ") + "\n").unwrap();
+    };
+    run_at(0x40_0000);
+    let mut reader = JobReader::attach(tree.path(), 10, true).unwrap();
+    let mut execs_at = |code| {
+        run_at(code);
+        reader.read(0).processes.first().unwrap().execs
+    };
+    let counted = [0x40_0000, 0, 0x40_0000, 0, 0x50_0000, 0x50_0000, 0x60_0000].map(&mut execs_at);
+    assert_eq!(counted, [0, 0, 0, 0, 1, 1, 2]);
+}
+
+#[test]
 fn a_fork_is_no_exec() {
     let mut job = Job::shell("(read b); read a");
     let mut reader = JobReader::attach(Path::new("/proc"), job.0.id(), true).unwrap();

@@ -61,7 +61,12 @@ impl Refusal {
             return Self::passing(SourceState::Denied, reason);
         }
         if has("Permission Denied") || has("Permission denied") || has("Operation not permitted") {
-            return denied(proc_root, process);
+            let (reason, fix) = denied(proc_root, process, "py-spy read", &format!("--pid {pid}"));
+            let refusal = Self::lasting(SourceState::Denied, reason);
+            return match fix {
+                Some(fix) => refusal.fixed_by(fix),
+                None => refusal,
+            };
         }
         if has("Unsupported version") || has("unsupported version") {
             let reason = format!("py-spy does not support the Python of process {pid}: {}", said(words));
@@ -83,36 +88,39 @@ impl Refusal {
     }
 }
 
-/// The refusal of access, and how to fix it here.
-fn denied(proc_root: &Path, process: ProcessId) -> Refusal {
+/// That the kernel does not let `who` do something to the memory of a process, and the command that fixes it here: trainmon with
+/// these arguments, if more rights are needed.
+pub(in crate::sources) fn denied(
+    proc_root: &Path,
+    process: ProcessId,
+    who: &str,
+    arguments: &str,
+) -> (String, Option<String>) {
     let us = rustix::process::geteuid();
     let owner = fs::metadata(proc_root.join(process.pid.to_string())).map(|metadata| metadata.uid()).ok();
     let scope = read_once(proc_root.join("sys/kernel/yama/ptrace_scope"), 64).unwrap_or_default();
     let scope = String::from_utf8_lossy(&scope);
     let foreign = owner.is_some_and(|owner| owner != us.as_raw());
-    denied_to(us.is_root(), foreign, scope.trim(), process.pid)
+    let (why, fix) = denied_to(us.is_root(), foreign, scope.trim(), arguments);
+    (format!("the kernel does not let {who} the memory of process {}{why}", process.pid), fix)
 }
 
-/// The same, given whether trainmon is root, whether the process belongs to another user, and Yama's setting (empty
+/// Why, and the fix, given whether trainmon is root, whether the process belongs to another user, and Yama's setting (empty
 /// without Yama; Documentation/admin-guide/LSM/Yama.rst).
-fn denied_to(root: bool, foreign: bool, ptrace_scope: &str, pid: u32) -> Refusal {
-    let denied = |why: &str| {
-        let reason = format!("the kernel does not let py-spy read the memory of process {pid}{why}");
-        Refusal::lasting(SourceState::Denied, reason)
-    };
-    let sudo = text::sudo_command(&format!("--pid {pid}"));
+fn denied_to(root: bool, foreign: bool, ptrace_scope: &str, arguments: &str) -> (&'static str, Option<String>) {
+    let sudo = text::sudo_command(arguments);
     match ptrace_scope {
-        "3" => denied(" (kernel.yama.ptrace_scope is 3 until the next boot)"),
-        _ if root => denied(" (CAP_SYS_PTRACE is missing)").fixed_by("docker run --cap-add SYS_PTRACE"),
-        _ if foreign => denied(" (it is another user's)").fixed_by(sudo),
-        "1" => denied(" (kernel.yama.ptrace_scope is 1)").fixed_by("sudo sysctl kernel.yama.ptrace_scope=0"),
-        "2" => denied(" (kernel.yama.ptrace_scope is 2)").fixed_by(sudo),
-        _ => denied("").fixed_by(sudo),
+        "3" => (" (kernel.yama.ptrace_scope is 3 until the next boot)", None),
+        _ if root => (" (CAP_SYS_PTRACE is missing)", Some("docker run --cap-add SYS_PTRACE".to_owned())),
+        _ if foreign => (" (it is another user's)", Some(sudo)),
+        "1" => (" (kernel.yama.ptrace_scope is 1)", Some("sudo sysctl kernel.yama.ptrace_scope=0".to_owned())),
+        "2" => (" (kernel.yama.ptrace_scope is 2)", Some(sudo)),
+        _ => ("", Some(sudo)),
     }
 }
 
 /// The first line of what a program said, safe to print.
-pub(super) fn said(words: &str) -> String {
+pub(in crate::sources) fn said(words: &str) -> String {
     let line = words.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("no message");
     text::fit(line.strip_prefix("Error: ").unwrap_or(line), WIDTH)
 }
@@ -185,7 +193,7 @@ mod tests {
     #[test]
     fn access_is_fixed_where_it_was_refused() {
         let sudo = text::sudo_command("--pid 7");
-        let fix = |root, foreign, scope| denied_to(root, foreign, scope, 7).status.fix.map(|fix| fix.to_string());
+        let fix = |root, foreign, scope| denied_to(root, foreign, scope, "--pid 7").1;
         assert_eq!(fix(true, false, "").unwrap(), "docker run --cap-add SYS_PTRACE");
         assert_eq!(fix(false, true, "1").unwrap(), sudo);
         assert_eq!(fix(false, false, "1").unwrap(), "sudo sysctl kernel.yama.ptrace_scope=0");

@@ -12,10 +12,10 @@ use std::sync::Arc;
 
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 
-use super::readers::Readers;
 use crate::sample::stacks::is_user_code;
 use crate::sample::{StackFrame, StackWindow};
 use crate::sources::fields::head;
+use crate::sources::job_rights::JobRights;
 
 /// Where torch's workers call the dataset and the collate function.
 const FETCH: &str = "torch/utils/data/_utils/fetch.py";
@@ -29,8 +29,8 @@ const LARGEST_SOURCE: u64 = 2 << 20;
 const LONGEST_LINE: usize = 200;
 
 /// Adds source lines to the user's innermost frames in each thread's most frequent stacks. Lines that cannot be read,
-/// or that the target's user (`readers`) may not read, stay empty.
-pub fn fill(window: &mut StackWindow, proc_root: &Path, readers: &Readers) {
+/// or that the target's user (`rights`) may not read, stay empty.
+pub fn fill(window: &mut StackWindow, proc_root: &Path, rights: &JobRights) {
     let wanted: Vec<_> = wanted(window).into_iter().take(FILES_KEPT).collect();
     if wanted.is_empty() {
         return;
@@ -40,7 +40,7 @@ pub fn fill(window: &mut StackWindow, proc_root: &Path, readers: &Readers) {
     let Ok(root) = rustix::fs::open(folder.join("root"), flags, Mode::empty()) else { return };
     let cwd = fs::read_link(folder.join("cwd")).ok();
     let open_all = || -> Vec<_> { wanted.iter().map(|(file, _)| open(&root, cwd.as_deref(), file)).collect() };
-    let opened = readers.read(open_all).unwrap_or_default();
+    let opened = rights.act(open_all).unwrap_or_default();
     for ((_, lines), file) in wanted.into_iter().zip(opened) {
         let Some(file) = file else { continue };
         let mut bytes = Vec::new();

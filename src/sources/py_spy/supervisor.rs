@@ -96,9 +96,10 @@ impl Supervisor {
         most: u64,
     ) -> io::Result<Self> {
         let (control, other) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-        let path = if program.held.is_some() { OsStr::new("") } else { program.path.as_os_str() };
         let most = most.to_string();
-        let fields = [most.as_bytes(), path.as_bytes()].into_iter().chain(arguments.iter().map(|one| one.as_bytes()));
+        let fields = [most.as_bytes(), program.path.as_os_str().as_bytes()]
+            .into_iter()
+            .chain(arguments.iter().map(|one| one.as_bytes()));
         let request = fields.collect::<Vec<_>>().join(&0);
         let files: Vec<_> = streams.into_iter().chain(program.held.as_ref().map(AsFd::as_fd)).collect();
         let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(STANDARD_FILES))];
@@ -184,9 +185,8 @@ pub fn serve(control: BorrowedFd<'_>) -> io::Result<()> {
         Some(held) => Command::new(format!("/proc/self/fd/{}", held.as_raw_fd())),
         None => Command::new(OsStr::from_bytes(path)),
     };
-    if held.is_some() {
-        command.arg0("py-spy");
-    }
+    // An interpreter finds its library by its own path.
+    command.arg0(OsStr::from_bytes(path));
     command.args(fields.map(OsStr::from_bytes)).process_group(0);
     let started = command.stdin(document).stdout(out).stderr(err).spawn();
     drop((command, held));

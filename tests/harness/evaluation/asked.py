@@ -64,6 +64,9 @@ def span(path: str, wall_ahead_s: float) -> tuple[float, float]:
         trace = json.load(file)
     base_s = trace.get("baseTimeNanoseconds", 0) / 1e9 - wall_ahead_s
     events = [event for event in trace["traceEvents"] if event.get("ph") == "X" and event.get("cat") in ("cpu_op", "user_annotation")]
+    marked = [(event["ts"], event["ts"] + event["dur"]) for event in events if event["name"].startswith("ProfilerStep")]
+    if marked:
+        return base_s + min(begin for begin, _end in marked) / 1e6, base_s + max(end for _begin, end in marked) / 1e6
     batches = sorted(event["ts"] for event in events if event["name"].startswith("enumerate(DataLoader)"))
     if len(batches) >= 2:
         return base_s + batches[0] / 1e6, base_s + batches[-1] / 1e6
@@ -78,21 +81,21 @@ class Askable(Launched):
         return {**super().job_environment(), **ENVIRONMENT}
 
 
-def ask(label: Label, monitor: Monitor, window: str, data: str | None) -> Asked:
-    """Runs one program. Raises MonitorFailed, WorkloadFailed, or limits.Unavailable."""
-    with Askable(label, 180.0, data) as job:
+def ask(workload: Launched, monitor: Monitor, window: str, *words: str) -> Asked:
+    """Runs one program, and takes a profile with these options. Raises MonitorFailed, WorkloadFailed, or limits.Unavailable."""
+    with workload as job:
         job.wait_until_watchable()
         time.sleep(SETTLE_S)
         trace = os.path.join(job.folder, "trace.json")
         ahead_s = time.time() - time.monotonic()
-        about = ("profile", "--pid", str(job.pid), "--for", window, "-o", trace, "--json")
+        about = ("profile", "--pid", str(job.pid), "--for", window, "-o", trace, "--json", *words)
         verdict = json.loads(monitor.run(job.device, *about, timeout=PATIENCE_S))
         begin, end = span(trace, ahead_s)
         truth = job.whole_truth_until(time.monotonic())
         profile, rate, waits = verdict["profile"], truth.steps_per_s(begin, end), truth.wait_share(begin, end)
         named = "/".join(word for word in (verdict["class"], verdict["cause"]) if word)
         return Asked(
-            label.name,
+            job.label.name,
             end - begin,
             None if waits is None else 100.0 * waits,
             100.0 * profile["loop"]["input_wait"] if profile["loop"] else None,
@@ -130,6 +133,6 @@ def main(words: list[str] | None = None) -> int:
     args = parser.parse_args(words)
 
     def one(label: Label, monitor: Monitor) -> Asked:
-        return ask(label, monitor, args.window, args.data)
+        return ask(Askable(label, 180.0, args.data), monitor, args.window)
 
     return programs.over(args, NAME, PROGRAMS, one, cells, told, Asked.off)

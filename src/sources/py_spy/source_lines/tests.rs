@@ -34,7 +34,7 @@ fn window(stacks: &[&[(&str, u32)]]) -> StackWindow {
 
 fn texts(tree: &Path, stacks: &[&[(&str, u32)]]) -> Vec<Option<String>> {
     let mut window = window(stacks);
-    fill(&mut window, tree, &Readers::find(Path::new("/proc/self")).unwrap());
+    fill(&mut window, tree, &JobRights::find(Path::new("/proc/self")).unwrap());
     window.frames.iter().map(|frame| frame.text.as_deref().map(str::to_owned)).collect()
 }
 
@@ -125,7 +125,7 @@ fn a_changed_file_is_read_again_and_few_are_read() {
         let stacks = vec![StackCount { frames: vec![at], samples: 1 }];
         window.threads.push(ThreadStacks { stacks, ..ThreadStacks::default() });
     }
-    fill(&mut window, tree.path(), &Readers::find(Path::new("/proc/self")).unwrap());
+    fill(&mut window, tree.path(), &JobRights::find(Path::new("/proc/self")).unwrap());
     let with_text: Vec<bool> = window.frames.iter().map(|frame| frame.text.is_some()).collect();
     assert_eq!(with_text, [[true; FILES_KEPT], [false; FILES_KEPT]].concat());
 }

@@ -1,9 +1,10 @@
-//! With whose rights a job's source files are read: root must not read for a job what its user cannot.
+//! The rights of a job: root must neither read nor write for a job what its user cannot.
 //!
 //! A job chooses the file name under which its code is compiled. It could name a file that only root may read, whose
-//! lines would then end up in root's recording. The kernel itself decides, with the job's user, group and groups, on a
-//! separate thread, because credentials belong to threads (credentials(7)). Only the effective ones are changed, so
-//! that the job's user cannot signal the thread (kill(2) checks the real and saved ones).
+//! lines would then end up in root's recording. The same holds for its folder of temporary files. The kernel itself
+//! decides, with the job's user, group and groups, on a separate thread, because credentials belong to threads
+//! (credentials(7)). Only the effective ones are changed, so that the job's user cannot signal the thread (kill(2)
+//! checks the real and saved ones).
 
 use std::io;
 use std::panic::resume_unwind;
@@ -13,19 +14,19 @@ use std::thread;
 use rustix::process::{Gid, Uid, geteuid};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
-use crate::sources::fields::{lines, numbers};
-use crate::sources::files::{READ_LIMIT, read_once};
+use super::fields::{lines, numbers};
+use super::files::{READ_LIMIT, read_once};
 
 /// The rights of a job: the lines `Uid`, `Gid` and `Groups` in `/proc/PID/status` (proc_pid_status(5)).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Readers {
+pub struct JobRights {
     /// Real, effective, saved and file-system user.
     users: Vec<u32>,
     groups: Vec<u32>,
     more_groups: Vec<u32>,
 }
 
-impl Readers {
+impl JobRights {
     /// The rights of a process, by its folder; `None` if they cannot be read.
     pub fn find(folder: &Path) -> Option<Self> {
         let status = read_once(folder.join("status"), READ_LIMIT).ok()?;
@@ -34,16 +35,16 @@ impl Readers {
         Some(Self { users: field(b"Uid:")?, groups: field(b"Gid:")?, more_groups: field(b"Groups:")? })
     }
 
-    /// Reads something with the rights of a job. An ordinary user's own rights go no further anyway: what belongs to
+    /// Does something with the rights of a job. An ordinary user's own rights go no further anyway: what belongs to
     /// others is refused. `None` if the kernel does not grant the job's rights.
-    pub fn read<T: Send>(&self, read: impl FnOnce() -> T + Send) -> Option<T> {
+    pub fn act<T: Send>(&self, act: impl FnOnce() -> T + Send) -> Option<T> {
         let is_roots = self.users.iter().all(|&user| user == 0);
         if is_roots || !geteuid().is_root() {
-            return Some(read());
+            return Some(act());
         }
-        let read = || self.become_them().ok().map(|()| read());
+        let act = || self.become_them().ok().map(|()| act());
         let done = thread::scope(|scope| {
-            let thread = thread::Builder::new().name("tm-source".to_owned()).spawn_scoped(scope, read)?;
+            let thread = thread::Builder::new().name("tm-job-rights".to_owned()).spawn_scoped(scope, act)?;
             io::Result::Ok(thread.join().unwrap_or_else(|panic| resume_unwind(panic)))
         });
         done.ok().flatten()
@@ -73,15 +74,15 @@ mod tests {
     #[test]
     fn the_rights_of_a_process_are_in_its_status() {
         let folder = tempfile::tempdir().unwrap();
-        assert_eq!(Readers::find(folder.path()), None);
+        assert_eq!(JobRights::find(folder.path()), None);
         let status = "Name:\tpython\nUid:\t1000\t0\t0\t0\nGid:\t100\t100\t100\t100\nFDSize:\t64\nGroups:\t4 27 \n";
         fs::write(folder.path().join("status"), status).unwrap();
-        let readers = Readers::find(folder.path()).unwrap();
+        let rights = JobRights::find(folder.path()).unwrap();
         assert_eq!(
-            (readers.users, readers.groups, readers.more_groups),
+            (rights.users, rights.groups, rights.more_groups),
             (vec![1000, 0, 0, 0], vec![100; 4], vec![4, 27])
         );
-        assert!(Readers::find(Path::new("/proc/self")).is_some());
+        assert!(JobRights::find(Path::new("/proc/self")).is_some());
     }
 
     #[test]
@@ -91,20 +92,20 @@ mod tests {
         fs::write(&file, "secret").unwrap();
         let mode = |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
         mode(folder.path(), 0o700);
-        let us = Readers::find(Path::new("/proc/self")).unwrap();
-        assert_eq!(us.read(|| fs::read(&file).is_ok()), Some(true));
+        let us = JobRights::find(Path::new("/proc/self")).unwrap();
+        assert_eq!(us.act(|| fs::read(&file).is_ok()), Some(true));
         if !geteuid().is_root() {
             return;
         }
-        let them = Readers { users: vec![65534; 4], groups: vec![65534; 4], more_groups: Vec::new() };
-        assert_ne!(them.read(|| fs::read(&file).is_ok()), Some(true), "the folder is closed to them");
+        let them = JobRights { users: vec![65534; 4], groups: vec![65534; 4], more_groups: Vec::new() };
+        assert_ne!(them.act(|| fs::read(&file).is_ok()), Some(true), "the folder is closed to them");
         // A setuid program's effective user is root.
-        let setuid = Readers { users: vec![65534, 0, 0, 0], ..them.clone() };
-        assert_ne!(setuid.read(|| fs::read(&file).is_ok()), Some(true));
+        let setuid = JobRights { users: vec![65534, 0, 0, 0], ..them.clone() };
+        assert_ne!(setuid.act(|| fs::read(&file).is_ok()), Some(true));
         assert!(fs::read(&file).is_ok(), "our own rights are as they were");
-        let group = Readers { more_groups: vec![0], ..them };
+        let group = JobRights { more_groups: vec![0], ..them };
         mode(folder.path(), 0o710);
         mode(&file, 0o640);
-        assert_eq!(group.read(|| fs::read(&file).is_ok()), Some(true), "their groups count");
+        assert_eq!(group.act(|| fs::read(&file).is_ok()), Some(true), "their groups count");
     }
 }
