@@ -197,8 +197,10 @@ fn the_keys_do_as_everywhere_on_other_pages_and_without_a_step() {
     Arc::make_mut(verdict.profile.as_mut().unwrap()).drawn = None;
     tell(&mut app, frame(3, Job::default()), verdict);
     press(&mut app, KeyCode::Char(PROFILE));
+    assert!(!text(&app, (200, 60)).contains("next gap"), "{}", text(&app, (200, 60)));
     press(&mut app, KeyCode::Left);
     assert!(!app.job().is_live(), "back by one sample");
+    assert!(text(&page(PLAIN, (200, 60), step()), (200, 60)).contains("Right next gap"));
     let mut app = page(PLAIN, SIZE, step());
     press(&mut app, KeyCode::Left);
     assert!(app.job().is_live());

@@ -209,6 +209,8 @@ fn actions(buf: &mut Buffer, area: Rect, app: &App) {
     let usual = app.page.spec().footer.iter().filter(|(action, _)| match action {
         Action::Pause => !is_paused,
         Action::TakeProfile => is_running && app.options.may_profile,
+        // Named by a page only for what is its own.
+        Action::StepForward | Action::ZoomIn => app.pages.get(app.page).takes(*action),
         _ => true,
     });
     let plays = app.job().replay.as_ref().is_some_and(|replay| !replay.playing);
