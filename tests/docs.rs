@@ -400,7 +400,10 @@ fn what_proves_a_promise_exists() {
 fn every_crate_and_folder_of_src_is_on_the_map() {
     let map = read("docs/architecture.md");
     for name in names("crates") {
-        assert!(map.contains(&format!("`crates/{name}`")), "crates/{name}: say in docs/architecture.md what it is for");
+        assert!(
+            map.contains(&format!("`crates/{name}`")),
+            "crates/{name}: say in docs/architecture.md what it is for"
+        );
         assert!(read(&format!("crates/{name}/README.md")).starts_with(&format!("# trainmon-{name}\n")), "{name}");
     }
     for name in names("src") {

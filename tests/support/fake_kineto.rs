@@ -99,8 +99,8 @@ fn main() -> ExitCode {
     }
     let client = Client::open();
     let mut registered = false;
-    // When the trace is due, and where it goes.
-    let mut due: Option<(Instant, PathBuf)> = None;
+    // When the window begins and the trace is due, and where it goes.
+    let mut due: Option<([Instant; 2], PathBuf)> = None;
     loop {
         if !registered {
             registered = client.ask(b"ctxt", &context()).is_some();
@@ -114,19 +114,27 @@ fn main() -> ExitCode {
             }
             let (start, length, path) = window_of(&configuration);
             if start >= wishes.looks {
-                if wishes.writes {
-                    std::fs::write(partial(&path), "").unwrap();
-                }
-                due = Some((Instant::now() + start + length, path));
+                let begins = Instant::now() + start;
+                due = Some(([begins, begins + length], path));
             }
         }
-        if due.as_ref().is_some_and(|(at, _)| Instant::now() >= *at)
+        if let Some(([begins, _], path)) = &due
+            && Instant::now() >= *begins
+            && wishes.writes
+            && !partial(path).exists()
+        {
+            std::fs::write(partial(path), "").unwrap();
+        }
+        if due.as_ref().is_some_and(|([_, ends], _)| Instant::now() >= *ends)
             && let Some((_, path)) = due.take()
             && wishes.writes
         {
             write(&path, &wishes.content(), wishes.writes_for);
         }
-        sleep(wishes.every);
+        let moments = due.iter().flat_map(|(moments, _)| moments);
+        let next =
+            moments.map(|moment| moment.saturating_duration_since(Instant::now())).filter(|left| !left.is_zero());
+        sleep(next.fold(wishes.every, Duration::min));
     }
 }
 

@@ -132,7 +132,8 @@ impl Screen {
     pub fn start(program: &str, arguments: &[&str], given: &Conditions<'_>) -> Self {
         let (cols, rows) = given.size;
         let pty = native_pty_system().openpty(PtySize { rows, cols, ..PtySize::default() }).unwrap();
-        let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::NOCTTY;
+        // A program of another test would keep this terminal open.
+        let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::NOCTTY | rustix::fs::OFlags::CLOEXEC;
         let tty = rustix::fs::open(pty.master.tty_name().unwrap(), flags, rustix::fs::Mode::empty()).unwrap();
         let before = tcgetattr(&tty).unwrap();
         let folder = tempfile::tempdir().unwrap();
