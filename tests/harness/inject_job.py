@@ -77,7 +77,7 @@ class Loop:
         import torch
         from torch.utils.data import DataLoader, Dataset
 
-        class Samples(Dataset):  # type: ignore[type-arg]
+        class Samples(Dataset[tuple[Any, float]]):
             begun = 0.0
 
             def __len__(self) -> int:
