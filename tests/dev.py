@@ -3,7 +3,7 @@
     python tests/dev.py size            count code lines and numeric constants
     python tests/dev.py calibrate       fit confidence to how often verdicts are right
     python tests/dev.py agree           compare a log, a recording and a program's own log of one half minute
-    python tests/dev.py asked           compare profiles of running programs with what these log
+    python tests/dev.py taken           compare profiles of running programs with what these log
     python tests/dev.py measured        write the tables of docs/measured.md
     python tests/dev.py package         build the wheel, the tarball and the .deb, and try each one
     python tests/dev.py peers           compare the cost of trainmon with that of other monitors
@@ -31,7 +31,7 @@ COMMANDS = {
     "size": "harness.size",
     "calibrate": "harness.evaluation.calibrate",
     "agree": "harness.evaluation.agreement",
-    "asked": "harness.evaluation.asked",
+    "taken": "harness.evaluation.taken",
     "measured": "harness.measured",
     "package": "harness.release.package",
     "peers": "harness.evaluation.peers",

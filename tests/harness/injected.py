@@ -23,7 +23,7 @@ import time
 from pathlib import Path
 
 from harness.evaluation import programs
-from harness.evaluation.asked import Asked, ask, cells, span, told
+from harness.evaluation.taken import Asked, ask, cells, span, told
 from harness.inject_driver import InjectJob, wait_until
 from harness.monitor import Monitor
 from workloads.labels import Label

@@ -1,9 +1,9 @@
 """Takes a profile of running programs, and compares it with what each program logs of the same time.
 
     cargo build --release --bins --examples
-    python tests/dev.py asked                          twenty programs: about six minutes
-    python tests/dev.py asked --only pinned,balanced --window 1s
-    python tests/dev.py asked --within 2               exit with 1 if more than --misses figures are further off
+    python tests/dev.py taken                          twenty programs: about six minutes
+    python tests/dev.py taken --only pinned,balanced --window 1s
+    python tests/dev.py taken --within 2               exit with 1 if more than --misses figures are further off
 
 Each program is started as `trainmon run` would start it, and asked with `trainmon profile`. Compared are the share of the loop's time
 that waits for data, in percent, and the mean length of a step. The time is that of the profile's window: from the first wait for a
@@ -24,7 +24,7 @@ from harness.text import markdown, show
 from workloads.labels import Label
 from workloads.launch import Launched
 
-NAME = "dev.py asked"
+NAME = "dev.py taken"
 #: Programs of many kinds whose loop runs in the main thread of one process with torch.
 PROGRAMS = (
     "too-few-workers", "pinned", "decode", "transform", "in-process-loading", "collate", "hand-over", "slow-samples", "small-files",
