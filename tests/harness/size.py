@@ -230,7 +230,10 @@ def measure(root: str) -> Size:
         where, below = inside.replace(os.sep, "/").split("src/", 1)
         part = os.path.basename(where.rstrip("/")) or "the program"
         size.parts[part] = size.parts.get(part, 0) + lines
-        if below.startswith(tuple(f"{folder}{end}" for folder in ENGINE for end in ("/", ".rs"))):
+        # A crate of one room has it in no folder of its own.
+        has_rooms = os.path.isdir(os.path.join(root, where, "src", part)) or not where
+        room = below if has_rooms else f"{part}/{below}"
+        if room.startswith(tuple(f"{folder}{end}" for folder in ENGINE for end in ("/", ".rs"))):
             size.constants += [replace(constant, file=inside) for constant in constants(text)]
     return size
 
