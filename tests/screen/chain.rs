@@ -4,8 +4,8 @@ use crate::app::*;
 use crossterm::event::KeyCode;
 use trainmon::diagnosis::Verdict;
 use trainmon::diagnosis::chain::{ChainNode, NodeKind, NodeState};
-use trainmon::rates::chain::paths::{ChainRates, WaitEdge, WaitEnd, WaitHop, WaitPath};
 use trainmon::tui::App;
+use trainmon::waits::chain::paths::{ChainRates, WaitEdge, WaitEnd, WaitHop, WaitPath};
 
 const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 60)];
 

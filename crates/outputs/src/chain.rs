@@ -8,8 +8,8 @@ use trainmon_base::text::{fit, sanitise};
 use trainmon_diagnosis::diagnosis::Verdict;
 use trainmon_diagnosis::diagnosis::chain::{ChainNode, NodeKind, NodeName, NodeState, children, own, waits_for};
 use trainmon_diagnosis::diagnosis::verdict::Class;
-use trainmon_rates::chain::paths::WaitEdge;
-use trainmon_rates::time_split::LoopActivity;
+use trainmon_waits::chain::paths::WaitEdge;
+use trainmon_waits::time_split::LoopActivity;
 
 /// The smaller of the loop's work and its waits is shown too from this share on.
 const BESIDE: f64 = 0.1;

@@ -14,8 +14,8 @@ use trainmon_profiles::account::{
     RequestAccount, StepMark, SyncRow,
 };
 use trainmon_profiles::drawn::{DrawnLane, DrawnSlice, DrawnStep, SliceKind};
-use trainmon_rates::chain::paths::WaitEdge;
-use trainmon_rates::time_split::TimeSplit;
+use trainmon_waits::chain::paths::WaitEdge;
+use trainmon_waits::time_split::TimeSplit;
 
 pub(super) fn verdict() -> Verdict {
     let worker = |pid| WorkerVerdict {

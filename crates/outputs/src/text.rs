@@ -16,7 +16,7 @@ use trainmon_diagnosis::diagnosis::Verdict;
 use trainmon_diagnosis::diagnosis::causes::Cause;
 use trainmon_diagnosis::diagnosis::verdict::{Class, Culprit, Phase, ShareOf};
 use trainmon_profiles::drawn::SliceKind;
-use trainmon_rates::time_split::LoopActivity;
+use trainmon_waits::time_split::LoopActivity;
 
 /// Widest line where nothing says how wide the terminal is.
 pub const WIDTH: usize = 80;

@@ -7,7 +7,7 @@ use crate::testing::{profiled, profiled_with, verdict};
 use trainmon_diagnosis::diagnosis::causes::Cause;
 use trainmon_diagnosis::diagnosis::verdict::{Advice, StepSource, Subject, Unavailable, WorkerVerdict};
 use trainmon_profiles::account::ProfileAccount;
-use trainmon_rates::time_split::TimeSplit;
+use trainmon_waits::time_split::TimeSplit;
 
 /// Everything, on plain lines.
 const FULL: Style = Style { ascii: false, color: false, full: true, width: WIDTH };

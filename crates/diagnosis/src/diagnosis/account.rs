@@ -87,8 +87,8 @@ mod tests {
 
     use super::*;
     use crate::diagnosis::features::{ChainPath, LoopThread};
-    use trainmon_rates::chain::paths::WaitEnd;
-    use trainmon_rates::time_split::TimeSplit;
+    use trainmon_waits::chain::paths::WaitEnd;
+    use trainmon_waits::time_split::TimeSplit;
 
     /// Without a device, so that all of a wait is lost; without stacks.
     fn window(shares: TimeSplit, waits: &[(PathPart, f64)]) -> Features {

@@ -14,7 +14,7 @@ use super::stats::{percent, round};
 use super::thresholds::*;
 use super::what_if::Capacity;
 use trainmon_base::text::named_enum;
-use trainmon_rates::Wait;
+use trainmon_waits::Wait;
 
 thresholds! {
     WORTH_TUNING = 0.05, "share", "a smaller gain is within the noise of a step's length";

@@ -8,7 +8,7 @@ use super::features::{Chain, ChainPath, Features, PathPart, program};
 use super::stats::round;
 use super::thresholds::{LARGER_HALF, LOST_WAIT};
 pub use node::{ChainNode, NodeKind, NodeName, NodeState, children, own, waits_for};
-use trainmon_rates::chain::paths::{WaitEdge, WaitEnd};
+use trainmon_waits::chain::paths::{WaitEdge, WaitEnd};
 
 /// Most nodes of a verdict; the largest are kept.
 const NODES: usize = 32;

@@ -1,5 +1,5 @@
 use super::*;
-use trainmon_rates::chain::paths::WaitHop;
+use trainmon_waits::chain::paths::WaitHop;
 
 #[test]
 fn what_is_too_small_is_put_together() {

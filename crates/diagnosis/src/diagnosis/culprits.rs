@@ -12,10 +12,10 @@ use super::features::{ChainPath, Features, PathPart, program, program_of};
 use super::stats::{percent, round};
 use super::thresholds::*;
 use trainmon_base::text::named_enum;
-use trainmon_rates::Frame;
-use trainmon_rates::chain::paths::{Peer, WaitEnd};
 use trainmon_rates::frame::MountRates;
 use trainmon_sample::MountKind;
+use trainmon_waits::Frame;
+use trainmon_waits::chain::paths::{Peer, WaitEnd};
 
 thresholds! {
     MOST_OF_OTHERS = 0.80, "of what other processes use", "without this one, the job has nearly all that it can have";

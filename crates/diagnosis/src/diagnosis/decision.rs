@@ -5,7 +5,7 @@
 //! 3. Which cause: the first in the order of [`Cause::ALL`] whose rule holds.
 //! 4. What could not be read, or contradicts?
 
-use trainmon_rates::stacks::Activity;
+use trainmon_waits::stacks::Activity;
 
 use super::causes::starvation::{main_queues, others_hold};
 use super::causes::throttled::is_held_down;

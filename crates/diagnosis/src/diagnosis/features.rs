@@ -16,11 +16,12 @@ mod workers;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use trainmon_rates::frame::{CountedSteps, Stall, TrainerRates, WorkerRates};
-use trainmon_rates::stacks::sums::StackSums;
-use trainmon_rates::{Frame, PAGE, Wait};
+use trainmon_rates::PAGE;
 use trainmon_sample::process::is_of_learning;
 use trainmon_sample::{MountKind, ProcessId, ProcessRole, ThreadRole};
+use trainmon_waits::frame::{CountedSteps, Stall, TrainerRates, WorkerRates};
+use trainmon_waits::stacks::sums::StackSums;
+use trainmon_waits::{Frame, Wait};
 
 use super::stats;
 use super::thresholds::LARGER_HALF;

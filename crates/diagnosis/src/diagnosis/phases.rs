@@ -1,7 +1,7 @@
 //! Whether the job trains at all. If it does not, it has no bottleneck.
 
-use trainmon_rates::Wait;
-use trainmon_rates::stacks::Activity;
+use trainmon_waits::Wait;
+use trainmon_waits::stacks::Activity;
 
 use super::causes::throttled::is_held_down;
 use super::causes::{Cause, Judgement, Known};

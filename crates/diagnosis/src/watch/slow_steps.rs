@@ -10,7 +10,7 @@ use super::lasting::{Lasting, LastingRule, Turn};
 use super::{EventDetails, EventKind, EventState, WatchEvent, WatchedMoment};
 use crate::diagnosis::verdict::Phase;
 use trainmon_base::text::format;
-use trainmon_rates::Frame;
+use trainmon_waits::Frame;
 
 /// Shortest block, seconds of training. Its steps are counted whole.
 const BLOCK_S: f64 = 4.0;

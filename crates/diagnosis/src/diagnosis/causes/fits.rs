@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::diagnosis::features::ChainPath;
-use trainmon_rates::chain::paths::{WaitEdge, WaitEnd};
+use trainmon_waits::chain::paths::{WaitEdge, WaitEnd};
 
 /// The machine has a GPU that trainmon knows of.
 pub(super) fn with_gpu(window: &Features) -> bool {

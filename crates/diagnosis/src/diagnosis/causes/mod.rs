@@ -81,8 +81,8 @@ pub(super) use spec::{Against, CulpritPlace, FollowedWait};
 pub(super) use texts::WAITS_FOR_BATCHES;
 use texts::*;
 use trainmon_base::text::named_enum;
-use trainmon_rates::Wait;
-use trainmon_rates::stacks::Activity;
+use trainmon_waits::Wait;
+use trainmon_waits::stacks::Activity;
 
 /// What to do and why, the most promising first. A promise other than the end of the cause precedes the title. A row that fits
 /// only some windows ends with their condition.

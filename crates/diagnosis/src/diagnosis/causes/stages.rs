@@ -7,7 +7,7 @@ use crate::diagnosis::parts::Stages;
 use crate::diagnosis::stats::round;
 use crate::diagnosis::thresholds::*;
 use crate::diagnosis::what_if::Loop;
-use trainmon_rates::chain::paths::WaitEnd;
+use trainmon_waits::chain::paths::WaitEnd;
 
 thresholds! {
     HALF_ACTIVE = 0.40, "share", "workers that are active less mostly keep up";

@@ -5,8 +5,8 @@ use super::rule_input::{Bottleneck, RuleInput};
 use super::{Cause, Judgement, slow_samples};
 use crate::diagnosis::features::{ChainPath, Cpus, Features, LoopThread, PathPart, Workers};
 use crate::diagnosis::thresholds::*;
-use trainmon_rates::Wait;
-use trainmon_rates::chain::paths::WaitEnd;
+use trainmon_waits::Wait;
+use trainmon_waits::chain::paths::WaitEnd;
 
 thresholds! {
     QUEUES_LONG = 0.35, "share", "a thread that queues this much takes half again as long for its work";

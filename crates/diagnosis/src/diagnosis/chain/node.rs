@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::NODE_SHOWN;
 use crate::diagnosis::thresholds::LOST_WAIT;
 use trainmon_base::text::named_enum;
-use trainmon_rates::chain::paths::WaitEdge;
+use trainmon_waits::chain::paths::WaitEdge;
 
 named_enum! {
     /// What sort of thing is waited for.

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use super::{Span, WeightedMean};
 use crate::diagnosis::code::at_lock_lines;
 use crate::diagnosis::thresholds::LARGER_HALF;
-use trainmon_rates::chain::paths::{Peer, WaitEdge, WaitEnd, WaitHop, is_at_sleeping_thread};
-use trainmon_rates::time_split::TimeSplit;
 use trainmon_sample::ProcessId;
 use trainmon_sample::process::TORCH_WORKER;
+use trainmon_waits::chain::paths::{Peer, WaitEdge, WaitEnd, WaitHop, is_at_sleeping_thread};
+use trainmon_waits::time_split::TimeSplit;
 
 /// The part of the waits that end at a process which leads there through workers, if workers are what asks it. Without the
 /// right to read descriptors' calls, some are mistaken for waits of the loop itself.

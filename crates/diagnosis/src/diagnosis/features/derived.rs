@@ -1,7 +1,7 @@
 //! Values that follow from the numbers of a window alone.
 
-use trainmon_rates::Wait;
-use trainmon_rates::stacks::Activity;
+use trainmon_waits::Wait;
+use trainmon_waits::stacks::Activity;
 
 use super::{Features, LoopStacks, LoopThread, PathPart};
 use crate::diagnosis::stats;

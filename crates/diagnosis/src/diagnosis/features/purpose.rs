@@ -2,9 +2,9 @@
 
 use super::{Features, LoopStacks, PathPart};
 use crate::diagnosis::thresholds::{COMPUTE_THREADS, HARDLY, LARGER_HALF, LOST_WAIT, PHASE};
-use trainmon_rates::Wait;
-use trainmon_rates::stacks::Activity;
-use trainmon_rates::time_split::TimeSplit;
+use trainmon_waits::Wait;
+use trainmon_waits::stacks::Activity;
+use trainmon_waits::time_split::TimeSplit;
 
 /// The waits that are causes of their own.
 const ELSEWHERE: [PathPart; 7] = [

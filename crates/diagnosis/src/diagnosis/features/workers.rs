@@ -7,11 +7,12 @@ use crate::diagnosis::code::worker_stages;
 use crate::diagnosis::parts::{Stages, WorkerVerdict};
 use crate::diagnosis::stats::{self, round};
 use crate::diagnosis::thresholds::LARGER_HALF;
-use trainmon_rates::frame::WorkerRates;
-use trainmon_rates::stacks::Activity;
+use trainmon_rates::mean;
 use trainmon_rates::threads::ThreadRoleRates;
-use trainmon_rates::{Frame, mean};
 use trainmon_sample::{ProcessId, ProcessRole, ThreadRole};
+use trainmon_waits::Frame;
+use trainmon_waits::frame::WorkerRates;
+use trainmon_waits::stacks::Activity;
 
 /// A resting worker uses less of a CPU than this, as a share of the time …
 const RESTS: f64 = 0.005;

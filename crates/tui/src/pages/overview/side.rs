@@ -12,7 +12,7 @@ use crate::{format, labels};
 use trainmon_base::text::{fit, sanitise};
 use trainmon_diagnosis::diagnosis::verdict::Hottest;
 use trainmon_outputs::chain::rows;
-use trainmon_rates::Frame;
+use trainmon_waits::Frame;
 
 /// Maximum number of functions of the loop and of the workers.
 const FUNCTIONS: usize = 8;

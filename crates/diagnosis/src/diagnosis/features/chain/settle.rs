@@ -2,8 +2,8 @@
 
 use super::{Chain, ChainPath, PathPart};
 use crate::diagnosis::parts::GpuIdle;
-use trainmon_rates::chain::paths::WaitEnd;
-use trainmon_rates::time_split::TimeSplit;
+use trainmon_waits::chain::paths::WaitEnd;
+use trainmon_waits::time_split::TimeSplit;
 
 impl ChainPath {
     /// The loop works, alone or with compute threads.

@@ -14,8 +14,8 @@
 use std::collections::VecDeque;
 
 use super::{Activities, Activity};
-use crate::levels::{BEYOND_CHANCE, CLEARLY};
 use crate::time_split::TimeSplit;
+use trainmon_rates::levels::{BEYOND_CHANCE, CLEARLY};
 
 /// From this many samples on, the stacks of a loop are believed …
 pub const ENOUGH_SAMPLES: u64 = 15;

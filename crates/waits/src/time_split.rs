@@ -5,8 +5,8 @@ use std::ops::{AddAssign, Index, IndexMut};
 
 use serde::{Deserialize, Serialize};
 
-use super::levels::LESS_THAN_SEEN;
 use trainmon_base::text::named_enum;
+use trainmon_rates::levels::LESS_THAN_SEEN;
 
 /// Makes [`LoopActivity`] and [`TimeSplit`] from the list of the kinds: variant, field, what the loop is doing, the same in
 /// one word, and the same as a verb.

@@ -1,7 +1,7 @@
 //! Waits that end before they can be sampled.
 
-use crate::levels::{BEYOND_CHANCE, EACH_MS};
 use crate::wait::Wait;
+use trainmon_rates::levels::{BEYOND_CHANCE, EACH_MS};
 
 /// The part of a thread's samples as running in which it really waited for a disk. A wait of about 50 µs ends while it
 /// is being sampled, so a thread that reads a fast disk looks busier than its CPU time counter says. The first argument

@@ -13,12 +13,12 @@ use std::sync::Arc;
 use super::paths::{Peer, WaitHop};
 use super::round_paths::RoundPath;
 use super::work_ahead::WorkAhead;
-use crate::delta::{rate, span};
-use crate::levels::NEXT_TO_NOTHING;
-use crate::short_lived::ShortLived;
 use crate::wait::Wait;
 use short_lived::Explained;
 use short_waits::short_waits;
+use trainmon_rates::delta::{rate, span};
+use trainmon_rates::levels::NEXT_TO_NOTHING;
+use trainmon_rates::short_lived::ShortLived;
 use trainmon_sample::{
     Access, Channel, Descriptor, JobSample, LockWait, Observation, ProcessId, ProcessRole, ProcessSample,
     SampledThread, SamplerSample, ThreadRole, ThreadSample,

@@ -12,10 +12,10 @@ use std::collections::HashMap;
 use super::graph::Graph;
 use super::paths::{WaitEdge, WaitEnd, WaitHop};
 use super::round_paths::{FoundPaths, RoundPath};
-use crate::levels::{CLEARLY, MOSTLY, SEEN_S, SHORT_INTERVAL_S, faded};
 use crate::stacks::PythonThread;
 use crate::stacks::correction::ENOUGH_SAMPLES;
 use crate::wait::Wait;
+use trainmon_rates::levels::{CLEARLY, MOSTLY, SEEN_S, SHORT_INTERVAL_S, faded};
 
 /// Most threads kept.
 const MOST_WORKERS_BESIDE: usize = 512;

@@ -341,7 +341,7 @@ fn check(frame: &Frame) {
             assert!(worker.lock_wait.is_none_or(|at_lock| at_lock <= idle + 1e-9), "{worker:?}");
         }
     }
-    assert!(frame.threads.len() <= threads::THREADS_IN_FRAME && frame.host.net.len() <= 32);
+    assert!(frame.threads.len() <= trainmon_rates::threads::THREADS_IN_FRAME && frame.host.net.len() <= 32);
     for thread in &frame.threads {
         assert!(
             thread.cpu_pct <= 100.0 && thread.run_delay_pct <= 100.0 && thread.cpu_pct + thread.run_delay_pct > 0.4
@@ -372,7 +372,7 @@ proptest! {
     fn frames_hold_sane_numbers(samples in samples()) {
         let samples: Vec<_> = samples.into_iter().map(Arc::new).collect();
         let fold = || {
-            let mut rates = Rates::new(RatesOptions::default());
+            let mut rates = Frames::new(RatesOptions::default());
             samples.iter().map(|sample| rates.next(Arc::clone(sample))).collect::<Vec<_>>()
         };
         let frames = fold();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::*;
 use crate::stacks::Activity;
 use crate::testing::*;
-use crate::{Frame, Rates};
+use crate::{Frame, Frames};
 use trainmon_sample::{GpuDevice, GpuSample, ProcessSample, Sample, UtilizationPoint};
 
 /// Samples of the trainer with this PID.
@@ -41,7 +41,7 @@ fn run(jobs: impl IntoIterator<Item = JobSample>) -> Vec<Frame> {
 }
 
 fn run_with(jobs: impl IntoIterator<Item = JobSample>, mut change: impl FnMut(Sample) -> Sample) -> Vec<Frame> {
-    let mut rates = Rates::default();
+    let mut rates = Frames::default();
     let first = sampled_tick(0, vec![main_in(Wait::Running)]);
     rates.next(Arc::new(change(sample(0, first))));
     let rest = jobs.into_iter().zip(1..);
@@ -99,7 +99,7 @@ fn a_starved_sampler_leaves_time_unseen() {
 
 #[test]
 fn the_first_sample_a_gap_and_a_stale_job_count_nothing() {
-    let mut rates = Rates::default();
+    let mut rates = Frames::default();
     let waiting = |sequence| sampled_tick(sequence, points(sequence, |_| main_in(Wait::LoaderPoll)));
     let first = rates.next(Arc::new(sample(1, waiting(1))));
     assert_eq!((first.trainers[0].seconds_seen, first.trainers[0].samples), (0.0, 0));

@@ -4,8 +4,9 @@
 use super::super::paths::{WaitEdge, WaitEnd, WaitHop, is_at_sleeping_thread};
 use super::super::round_paths::RoundPath;
 use super::{Graph, GraphThread};
-use crate::short_lived::{FOR_CHILDREN, FOR_THREADS, ShortLived, explained};
+use crate::short_lived::{FOR_CHILDREN, FOR_THREADS, explained};
 use crate::wait::Wait;
+use trainmon_rates::short_lived::ShortLived;
 use trainmon_sample::{Observation, ProcessSample};
 
 /// wait4 names the child first; waitid after the kind of the name, P_ALL (0) to P_PIDFD (linux/wait.h).

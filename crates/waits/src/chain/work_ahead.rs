@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use crate::levels::{BY_CHANCE, FADE, LESS_THAN_SEEN, MOSTLY, WORKING_SHARE};
+use trainmon_rates::levels::{BY_CHANCE, FADE, LESS_THAN_SEEN, MOSTLY, WORKING_SHARE};
 
 /// Most processes remembered.
 const MOST_WATCHED: usize = 512;

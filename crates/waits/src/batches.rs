@@ -5,7 +5,7 @@
 //! index that they hand out. The ratio of the two counts is the number of writes per batch.
 
 use super::frame::{TimedSteps, TrainerRates, WorkerRates};
-use super::levels::FADE;
+use trainmon_rates::levels::FADE;
 
 /// Fewer steps than this show nothing: what is in the queues blurs them.
 const LEAST_STEPS: f64 = 10.0;

@@ -5,12 +5,12 @@
 use std::collections::{HashMap, HashSet};
 
 use super::Graph;
-use crate::delta::copied;
-use crate::device::{DeviceUse, busiest};
-use crate::levels::{BEYOND_CHANCE, HALF_A_TICK, LESS_THAN_SEEN, NEARLY_ALL, WORKING_SHARE, WORTH_IT};
 use crate::stacks::PythonThread;
 use crate::stacks::correction::{ENOUGH_SAMPLES, RecentActivities};
 use crate::wait::Wait;
+use trainmon_rates::delta::copied;
+use trainmon_rates::device::{DeviceUse, busiest};
+use trainmon_rates::levels::{BEYOND_CHANCE, HALF_A_TICK, LESS_THAN_SEEN, NEARLY_ALL, WORKING_SHARE, WORTH_IT};
 use trainmon_sample::{Observation, SampledProcess, SampledThread, ThreadRole};
 
 /// A wait with a shorter timeout belongs to a thread that checks on something now and then, milliseconds.

@@ -1,12 +1,12 @@
 //! The workers' time budget: exact counts from the scheduler, and the rest divided by the sampler's observations.
 
-use super::delta::{by_key, copied, rate};
 use super::frame::WorkerRates;
-use super::job::{JobFold, ProcessDelta};
-use super::levels::{CLEARLY, NEARLY_ALL};
 use super::sampled::SampledWorker;
 use super::short_lived::{FOR_CHILDREN, explained};
 use super::wait::Wait;
+use trainmon_rates::delta::{by_key, copied, rate};
+use trainmon_rates::job::{JobFold, ProcessDelta};
+use trainmon_rates::levels::{CLEARLY, NEARLY_ALL};
 use trainmon_sample::{JobSample, ProcessRole, ProcessSample};
 
 /// Fewer samples than this in a tick show nothing.
@@ -181,7 +181,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::Rates;
+    use crate::Frames;
     use crate::testing::*;
     use trainmon_sample::{IoCounters, Sample, ThreadRole};
 
@@ -210,7 +210,7 @@ mod tests {
     }
 
     fn one(before: ProcessSample, after: ProcessSample, seen: Vec<SampledWorker>) -> WorkerRates {
-        let mut rates = Rates::default();
+        let mut rates = Frames::default();
         rates.next(Arc::new(sample(0, vec![before], vec![])));
         rates.next(Arc::new(sample(1, vec![after], seen))).workers.pop().unwrap()
     }
@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     fn a_new_worker_has_no_rates() {
-        let mut rates = Rates::default();
+        let mut rates = Frames::default();
         let first = rates.next(Arc::new(sample(0, vec![worker(20, 9, 9)], vec![])));
         assert!(!first.workers[0].new, "attached to, not begun");
         let frame = rates.next(Arc::new(sample(1, vec![worker(20, 9, 9), worker(21, 800, 0)], vec![])));
@@ -323,7 +323,7 @@ mod tests {
     #[test]
     fn batches() {
         let with = |batches| SampledWorker { batches: Some(batches), ..seen(20, &[]) };
-        let mut rates = Rates::default();
+        let mut rates = Frames::default();
         rates.next(Arc::new(sample(0, vec![worker(20, 0, 0)], vec![with(5)])));
         let frame = rates.next(Arc::new(sample(1, vec![worker(20, 0, 0)], vec![with(8)])));
         assert!(close(frame.workers[0].batches_per_s, 3.0));

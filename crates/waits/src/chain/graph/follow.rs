@@ -8,8 +8,8 @@ use super::super::paths::{WaitEdge, WaitEnd, WaitHop, is_at_sleeping_thread};
 use super::super::round_paths::{FoundPaths, RoundPath};
 use super::shared_lock::PRIVATE;
 use super::{CANDIDATES, DEPTH, Graph, GraphThread, Trail, running};
-use crate::levels::{CLEARLY, WORKING_SHARE};
 use crate::wait::Wait;
+use trainmon_rates::levels::{CLEARLY, WORKING_SHARE};
 use trainmon_sample::{Channel, Observation};
 
 /// Most threads and processes that one sample's wait is followed through, about 1 µs each; what is beyond stays

@@ -8,8 +8,8 @@
 use super::graph::Graph;
 use super::paths::{WaitEdge, WaitEnd, WaitHop};
 use super::round_paths::{FoundPaths, RoundPath};
-use crate::levels::{MOSTLY, SEEN_S, faded};
 use crate::wait::Wait;
+use trainmon_rates::levels::{MOSTLY, SEEN_S, faded};
 
 /// Most distinct paths kept.
 const KEPT_PATHS: usize = 16;

@@ -32,8 +32,6 @@ mod work_ahead;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::device::{DeviceUse, busiest};
-use super::levels::MOSTLY;
 use super::sampled::{SampleClock, SampledTrainer, SampledWorker};
 use super::stacks::python_threads;
 use super::time_split::LoopActivity;
@@ -46,6 +44,8 @@ use paths::{ChainRates, WaitEdge, WaitEnd, WaitHop};
 use polling::Polling;
 use round_paths::{PathSums, RoundPath};
 use short_lived_paths::ShortLivedPaths;
+use trainmon_rates::device::{DeviceUse, busiest};
+use trainmon_rates::levels::MOSTLY;
 use trainmon_sample::stacks::THREADS;
 use trainmon_sample::{JobSample, StackWindow};
 use work_ahead::WorkAhead;

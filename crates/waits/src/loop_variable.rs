@@ -9,8 +9,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::frame::CountedSteps;
-use super::levels::{BEYOND_CHANCE, BY_CHANCE, CLEARLY, EACH_MS, NEARLY_ALL, SHORT_INTERVAL_S};
 use super::stacks::is_in_loader;
+use trainmon_rates::levels::{BEYOND_CHANCE, BY_CHANCE, CLEARLY, EACH_MS, NEARLY_ALL, SHORT_INTERVAL_S};
 use trainmon_sample::{FrameLocals, LocalsSample, ProgressBar, ThreadLocals};
 
 /// Most readings kept for one training process.

@@ -1,10 +1,12 @@
 //! The loop's time where another tool recorded all of it: its stacks are its time, so nothing is estimated.
 
-use super::device::{DeviceUse, Overlap};
-use super::frame::{GpuRates, TrainerRates};
+use super::frame::TrainerRates;
+use super::overlap::Overlap;
 use super::stacks::{self, Activity, ProcessStacks};
 use super::time_split::{LoopActivity, TimeSplit};
 use super::wait::Wait;
+use trainmon_rates::device::DeviceUse;
+use trainmon_rates::frame::GpuRates;
 use trainmon_sample::loop_profile::TRACE_FILE;
 use trainmon_sample::{ProfileSample, Sample};
 

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::paths::*;
 use super::*;
-use crate::Rates;
+use crate::Frames;
 use crate::testing::*;
 use trainmon_sample::{
     Access, Channel, ConnectionsSample, Descriptor, GpuDevice, GpuProcess, GpuSample, LockWait, Observation,
@@ -241,7 +241,7 @@ impl MadeUpJob {
 
     /// The chain of the last of some ticks.
     fn chain(&self) -> ChainRates {
-        let mut rates = Rates::default();
+        let mut rates = Frames::default();
         let mut frame = None;
         for at in 1..6 {
             frame = Some(rates.next(Arc::new(self.sample(at))));
@@ -354,7 +354,7 @@ fn who_fetches_from_elsewhere_while_the_loop_works_does_so_ahead_of_it() {
 fn a_socket_with_a_time_limit_is_no_loader() {
     let polls = |link: &str| Observation { nfds: Some(1), timeout_ms: Some(5000), ..on(7, "do_poll", link, false) };
     let input_wait = |scene: &MadeUpJob| {
-        let mut rates = Rates::default();
+        let mut rates = Frames::default();
         let frames = (1..6).map(|at| rates.next(Arc::new(scene.sample(at))));
         frames.last().unwrap().trainers[0].split_s.input_wait
     };
@@ -863,7 +863,7 @@ fn threads_without_python_compute_for_whoever_calls_them() {
     let last = |waits: Observation, python: &[(u32, &str)]| {
         let scene =
             MadeUpJob::default().main(TRAINER, &[running(), waits]).thread(TRAINER, 20, 0.9, 200, &[running()]);
-        let mut rates = Rates::default();
+        let mut rates = Frames::default();
         let frames = (0..7).map(|at| {
             let stacks = if at > 1 { Some(Arc::new(stacks(python))) } else { None };
             rates.next(Arc::new(Sample { stacks, ..scene.sample(at) }))
@@ -896,7 +896,7 @@ fn a_worker_that_polls_for_what_the_trainer_writes_has_nothing_to_do() {
             .worker(11, std::slice::from_ref(&polls))
             .channel(pipe(PIPE, &[TRAINER], &[11]))
             .channel(pipe(OTHER, &[11], &[writer]));
-        let mut rates = Rates::default();
+        let mut rates = Frames::default();
         let worker = (1..6).map(|at| rates.next(Arc::new(scene.sample(at)))).last().unwrap().workers.remove(0);
         let (rest, other) =
             if has_nothing_to_do { (worker.idle, worker.io_wait) } else { (worker.io_wait, worker.idle) };
@@ -925,7 +925,7 @@ fn workers_that_wait_for_one_of_them_are_at_a_lock() {
         ("somebody rests, without calls", without_calls(turns(&shared).worker(14, &[idle])), 0.0),
         ("nobody works", fed().worker(11, std::slice::from_ref(&shared)).worker(12, &[shared]), 0.0),
     ] {
-        let mut rates = Rates::default();
+        let mut rates = Frames::default();
         let worker = (1..6).map(|at| rates.next(Arc::new(scene.sample(at)))).last().unwrap().workers.remove(0);
         assert!(close(worker.idle, 0.7) && close(worker.lock_wait, at_lock), "{name}: {worker:?}");
     }
@@ -953,7 +953,7 @@ fn who_computes_for_others_runs_no_loop() {
         // Numbers of another PID namespace say nothing.
         (stacks(&[(1, "main"), (2, "run")]), 21),
     ] {
-        let mut rates = Rates::default();
+        let mut rates = Frames::default();
         let scene = scene(futex(None));
         let mut frame = rates.next(Arc::new(scene.sample(0)));
         for at in 1..6 {
@@ -972,7 +972,7 @@ fn the_loops_thread_is_followed_when_it_changes() {
             .thread(TRAINER, busy, 0.6, 50, &[running()])
             .thread(TRAINER, rests, 0.0, 0, &[futex(None)])
     };
-    let mut rates = Rates::default();
+    let mut rates = Frames::default();
     let mut at = 0;
     let mut next = |scene: &MadeUpJob| {
         at += 1;
@@ -991,7 +991,7 @@ fn the_loops_thread_is_followed_when_it_changes() {
 #[test]
 fn no_time_counts_twice_or_backwards() {
     let scene = fed().worker(11, &[running()]);
-    let mut rates = Rates::default();
+    let mut rates = Frames::default();
     let mut seconds = |at: u64, sequence: u64| {
         let sample = scene.sample(at);
         let frame = rates.next(Arc::new(Sample { job: sample.job, ..tick(sequence, (sequence + 1) * 1000) }));
@@ -1087,7 +1087,7 @@ fn a_wait_that_branches_everywhere_is_bounded() {
 
 #[test]
 fn threads_that_come_and_go_leave_nothing_behind() {
-    let mut rates = Rates::default();
+    let mut rates = Frames::default();
     let begun = Instant::now();
     for at in 1..20_u64 {
         let mut scene = fed().worker(11, &[running()]);
@@ -1168,7 +1168,7 @@ proptest! {
     #[test]
     fn the_shares_of_all_ends_add_up(scene in any_scene()) {
         let begun = Instant::now();
-        let mut rates = Rates::default();
+        let mut rates = Frames::default();
         for at in 1..4 {
             let frame = rates.next(Arc::new(scene.sample(at)));
             for chain in frame.trainers.iter().filter_map(|trainer| trainer.chain.as_ref()) {

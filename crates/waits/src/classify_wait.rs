@@ -4,10 +4,10 @@
 //! likely, other signals of the same moment decide (the pin-memory thread, compute threads, the GPU's use, what the
 //! workers do). Facts about torch's loader are from torch/utils/data/dataloader.py and _utils/{worker,pin_memory}.py.
 
-use super::levels::WORKING_SHARE;
 use super::sampled::SampledPoint;
 use super::time_split::LoopActivity;
 use super::wait::Wait;
+use trainmon_rates::levels::WORKING_SHARE;
 
 /// What is known besides the sample itself.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]

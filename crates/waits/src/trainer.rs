@@ -4,12 +4,8 @@
 //! decides what each means; this file adds the times up.
 
 use super::classify_wait::{WaitContext, classify};
-use super::delta::{Scheduled, copied};
-use super::device::{DeviceUse, Overlap, busiest};
 use super::frame::{Stall, TrainerRates};
-use super::gpu::GpuFold;
-use super::job::{JobFold, ProcessDelta};
-use super::levels::{NEXT_TO_NOTHING, WORTH_IT};
+use super::overlap::Overlap;
 use super::sampled::{SampleClock, SampledPoint, SampledTrainer, SampledWorker};
 use super::stacks::Activities;
 use super::stacks::correction::{Measured, correct};
@@ -17,6 +13,11 @@ use super::steps::StepCounter;
 use super::time_split::{LoopActivity, Overlapped, TimeSplit};
 use super::wait::Wait;
 use super::workers;
+use trainmon_rates::delta::{Scheduled, copied};
+use trainmon_rates::device::{DeviceUse, busiest};
+use trainmon_rates::gpu::GpuFold;
+use trainmon_rates::job::{JobFold, ProcessDelta};
+use trainmon_rates::levels::{NEXT_TO_NOTHING, WORTH_IT};
 use trainmon_sample::{JobSample, ProcessId, ProcessRole};
 
 /// If the loop writes at least this much between two readings, it saves state: logs and metrics write far less.

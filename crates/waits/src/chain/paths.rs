@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::levels::WORTH_IT;
 use trainmon_base::text::named_enum;
+use trainmon_rates::levels::WORTH_IT;
 use trainmon_sample::ProcessId;
 
 /// Most distinct paths kept for one interval; the rest is merged under an unknown end.
