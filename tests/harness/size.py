@@ -1,4 +1,4 @@
-"""The size of the program: code lines of each crate, and the numbers that tune rates and diagnosis.
+"""The size of the program: code lines of each crate, and the numbers that tune rates, waits and diagnosis.
 
     python tests/dev.py size                  this tree
     python tests/dev.py size --root DIR       another tree
@@ -10,7 +10,7 @@ The last form exits with 1 if there are more, and says of which.
 A code line is a line of a Rust file in src or crates/*/src that is neither blank nor only a comment. Tests do not count: neither an item behind
 `#[cfg(test)]` or `#[test]`, nor a file that is a module behind one.
 
-Constants count in the folders rates and diagnosis, outside tests. Each row of a `thresholds!` table counts as one, and so does each
+Constants count in the crates rates, waits and diagnosis, outside tests. Each row of a `thresholds!` table counts as one, and so does each
 other `const` of type `f64` or `f32`. A constant of a tuple type, such as `(f64, f64)`, counts once for each number in it.
 Constants of integer types are shown separately and are not in the sum, because they are mostly sizes, limits and clock units.
 Arrays and structs do not count: they list facts, or refer to numbers that have their own row.
@@ -29,7 +29,7 @@ from harness.paths import ROOT
 
 NAME = "dev.py size"
 #: Where constants are counted, below the `src` of any crate.
-ENGINE = ("rates", "diagnosis")
+ENGINE = ("rates", "waits", "diagnosis")
 
 #: Text that is not code: comments and the insides of literals. A lifetime is not a character literal.
 _BORING = re.compile(
@@ -255,7 +255,7 @@ def report(size: Size) -> str:
     rows = (
         ("code lines", size.lines, f"in {size.files} files"),
         *((f"  {part}", lines, "") for part, lines in parts if lines >= LEAST_PART),
-        ("numeric constants in rates and diagnosis", size.counted, ""),
+        ("numeric constants in rates, waits and diagnosis", size.counted, ""),
         ("  in `thresholds!` tables", size.numbers(TABLED), ""),
         ("  others, floating point", size.numbers(OTHER), ""),
         ("integers beside them, not in the sum", size.numbers(INTEGER), ""),
