@@ -3,6 +3,7 @@
 //! The stages are the wait chain seen from its far end: what the loop waits for, and what that waits for, as far as the
 //! longest wait leads; then the loop and the GPU. The shares are those of the verdict.
 
+use trainmon_base::stats::mean;
 use trainmon_base::text::format::{number, whole_percent};
 use trainmon_base::text::sanitise;
 use trainmon_diagnosis::diagnosis::Verdict;
@@ -10,7 +11,6 @@ use trainmon_diagnosis::diagnosis::causes::Cause;
 use trainmon_diagnosis::diagnosis::chain::{ChainNode, NodeKind, NodeName, NodeState, children};
 use trainmon_diagnosis::diagnosis::verdict::{Class, Culprit, CulpritKind, WorkerVerdict};
 use trainmon_rates::frame::GpuRates;
-use trainmon_rates::mean;
 use trainmon_waits::Frame;
 use trainmon_waits::time_split::LoopActivity;
 

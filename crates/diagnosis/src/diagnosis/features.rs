@@ -23,12 +23,12 @@ use trainmon_waits::frame::{CountedSteps, Stall, TrainerRates, WorkerRates};
 use trainmon_waits::stacks::sums::StackSums;
 use trainmon_waits::{Frame, Wait};
 
-use super::stats;
 use super::thresholds::LARGER_HALF;
 use around::Around;
 pub(super) use chain::{Chain, ChainPath, OwnThreads, PathPart, program, program_of};
 pub(super) use device::Device;
 pub(super) use loop_thread::{LoopStacks, LoopThread};
+use trainmon_base::stats;
 pub(super) use workers::Workers;
 
 /// Share of frames with new workers at which sets come and go too fast for their steps to be counted. Queue threads are

@@ -1,7 +1,7 @@
 //! Signals that are cheap to compare and show a change before it is understood.
 
 use super::windows::SHORT_S;
-use trainmon_rates::mean;
+use trainmon_base::stats::mean;
 use trainmon_waits::Frame;
 use trainmon_waits::frame::WorkerRates;
 use trainmon_waits::time_split::LoopActivity;

@@ -1,7 +1,7 @@
 //! The rhythm of a loop whose steps are not counted and are longer than the usual windows: the GPU works for several seconds
 //! and rests for several, again and again. A window must hold whole turns, or the verdict follows each half.
 
-use trainmon_rates::mean;
+use trainmon_base::stats::mean;
 use trainmon_waits::Frame;
 
 /// A GPU that is used more than this works …

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{ExportedMachine, count, metrics, ratio};
-use trainmon_rates::mean;
+use trainmon_base::stats::mean;
 use trainmon_waits::Frame;
 
 metrics! {

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::diagnosis::verdict::Class;
+use trainmon_base::stats::mean;
 use trainmon_rates::frame::GpuRates;
-use trainmon_rates::mean;
 use trainmon_waits::Frame;
 use trainmon_waits::chain::paths::{WaitEnd, WaitPath};
 use trainmon_waits::time_split::{LoopActivity, TimeSplit};

@@ -3,9 +3,9 @@
 use super::{device, labels};
 use crate::format;
 use crate::widgets::{Piece, Scene};
+use trainmon_base::stats::mean;
 use trainmon_base::text::fit;
 use trainmon_rates::frame::{GpuLink, GpuRates};
-use trainmon_rates::mean;
 use trainmon_sample::SourceState;
 use trainmon_waits::Frame;
 
