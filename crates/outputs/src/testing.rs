@@ -14,7 +14,7 @@ use trainmon_profiles::account::{
     RequestAccount, StepMark, SyncRow,
 };
 use trainmon_profiles::drawn::{DrawnLane, DrawnSlice, DrawnStep, SliceKind};
-use trainmon_waits::chain::paths::WaitEdge;
+use trainmon_waits::taxonomy::Edge;
 use trainmon_waits::time_split::TimeSplit;
 
 pub(super) fn verdict() -> Verdict {
@@ -149,7 +149,7 @@ pub(super) fn node_of(
         name: serde_json::from_value(name.into()).unwrap(),
         state: NodeState::named(state).unwrap(),
         share,
-        by: WaitEdge::named(by),
+        by: Edge::named(by),
         ..ChainNode::default()
     }
 }

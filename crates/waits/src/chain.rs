@@ -36,11 +36,12 @@ use super::sampled::{SampleClock, SampledTrainer, SampledWorker};
 use super::stacks::python_threads;
 use super::time_split::LoopActivity;
 use super::wait::Wait;
+use crate::taxonomy::{Edge, End};
 pub(super) use graph::Graph;
 use loop_thread::LoopFinder;
 pub(super) use loop_thread::ProcessTick;
 use native::NativeThreads;
-use paths::{ChainRates, WaitEdge, WaitEnd, WaitHop};
+use paths::{ChainRates, WaitHop};
 use polling::Polling;
 use round_paths::{PathSums, RoundPath};
 use short_lived_paths::ShortLivedPaths;
@@ -67,28 +68,26 @@ fn activity(
     }
     let mut shares: BTreeMap<LoopActivity, f64> = BTreeMap::new();
     for path in paths {
-        let of = match (path.hops.first(), &path.end) {
-            (None, WaitEnd::Device) => LoopActivity::DeviceSync,
-            (None, WaitEnd::Net(_) | WaitEnd::Children | WaitEnd::Asked) => LoopActivity::Other,
-            (None, WaitEnd::Timer) if sleeps => LoopActivity::Other,
-            (None, WaitEnd::Unknown) if path.name.is_some() => LoopActivity::Other,
+        let of = match (path.hops.first(), path.end) {
+            (None, End::Device) => LoopActivity::DeviceSync,
+            (None, End::Net | End::Children | End::Asked) => LoopActivity::Other,
+            (None, End::Timer) if sleeps => LoopActivity::Other,
+            (None, End::Unknown) if path.name.is_some() => LoopActivity::Other,
             (None, _) => return None,
             (Some(hop), _) => match hop.by {
                 // It works on request, or it is only a guess that the loop waits for it.
-                WaitEdge::Polls => LoopActivity::Other,
+                Edge::Polls => LoopActivity::Other,
                 _ if graph.is_loader(hop.pid, work_ahead) => LoopActivity::InputWait,
                 // A thread of the program itself, without another loader: it makes the batches. Whether it works ahead
                 // is unclear: now and then it needs the interpreter lock, which the loop holds while it works.
-                WaitEdge::Thread
-                    if path.hops.len() == 1 && path.end != WaitEnd::Asked && graph.makes_batches(hop) =>
-                {
+                Edge::Thread if path.hops.len() == 1 && path.end != End::Asked && graph.makes_batches(hop) => {
                     LoopActivity::InputWait
                 }
                 // Through one of its own threads that waits for a loader: the pool's, or the pin-memory thread.
-                WaitEdge::Thread if path.hops.get(1).is_some_and(|next| graph.is_loader(next.pid, work_ahead)) => {
+                Edge::Thread if path.hops.get(1).is_some_and(|next| graph.is_loader(next.pid, work_ahead)) => {
                     LoopActivity::InputWait
                 }
-                WaitEdge::Thread if path.hops.len() == 1 && path.end == WaitEnd::Cpu => LoopActivity::HostBusy,
+                Edge::Thread if path.hops.len() == 1 && path.end == End::Cpu => LoopActivity::HostBusy,
                 _ => LoopActivity::Other,
             },
         };
@@ -108,7 +107,7 @@ fn foreign_hops(path: &RoundPath, pid: u32) -> impl Iterator<Item = &WaitHop> {
 fn leaves(path: &RoundPath, pid: u32) -> bool {
     match path.hops.first() {
         Some(hop) => hop.pid != pid,
-        None => matches!(path.end, WaitEnd::Net(_) | WaitEnd::Children),
+        None => matches!(path.end, End::Net | End::Children),
     }
 }
 
@@ -236,9 +235,8 @@ impl FollowedTrainer<'_> {
         state.polling.take(&mut all, graph, (pid, tid, point.main), seconds);
         let found = &all.paths;
         let waits = found.iter().flat_map(|path| foreign_hops(path, pid).map(|hop| (hop.pid, path.share)));
-        let works = found
-            .iter()
-            .all(|path| path.hops.is_empty() && matches!(path.end, WaitEnd::Cpu | WaitEnd::Device | WaitEnd::Timer));
+        let works =
+            found.iter().all(|path| path.hops.is_empty() && matches!(path.end, End::Cpu | End::Device | End::Timer));
         // A process may be idle while the loop waits for one of its own threads because its output is still being
         // handed over.
         let leaves: f64 = found.iter().filter(|path| leaves(path, pid)).map(|path| path.share).sum();

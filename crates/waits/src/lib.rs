@@ -23,6 +23,7 @@ mod sampled;
 mod short_lived;
 pub mod stacks;
 mod steps;
+pub mod taxonomy;
 #[cfg(test)]
 mod testing;
 pub mod time_split;

@@ -2,7 +2,8 @@
 
 use super::frame::TrainerRates;
 use super::overlap::Overlap;
-use super::stacks::{self, Activity, ProcessStacks};
+use super::stacks::{self, ProcessStacks};
+use super::taxonomy::Activity;
 use super::time_split::{LoopActivity, TimeSplit};
 use super::wait::Wait;
 use trainmon_rates::device::DeviceUse;

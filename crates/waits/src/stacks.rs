@@ -17,7 +17,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-pub use activity::{Activities, Activity};
+pub use crate::taxonomy::Activity;
+pub use activity::Activities;
 use helpers::{Did, at_work, is_wait_in_fetch, meanwhile};
 use patterns::{Pattern, in_mixed_precision, pattern};
 pub(super) use reading::is_in_loader;

@@ -3,7 +3,7 @@
 //! Most calls identify their wait. For calls that read or write any descriptor, and if calls cannot be read, the kernel
 //! function in which the thread is blocked shows it; without that, only the state letter is left.
 
-use trainmon_base::text::named_enum;
+pub use super::taxonomy::Wait;
 use trainmon_sample::Observation;
 use trainmon_sample::syscall::{self, CallKind, Machine};
 
@@ -15,45 +15,6 @@ const LOADER_POLL_MS: i32 = 5000;
 /// is this far ahead; a wait for anything else has an earlier deadline or none. In its last moments the wait looks like
 /// any other. Milliseconds.
 const PINNED_QUEUE_MS: std::ops::RangeInclusive<i32> = 1500..=LOADER_POLL_MS;
-
-named_enum! {
-    /// What a thread is doing, as far as `/proc` shows.
-    #[derive(Default)]
-    pub enum Wait {
-        /// On a CPU or queueing for one (state R).
-        Running = "running",
-        /// In torch's data poll: `poll(fd, 1, 5000)`. In a loop with a pin-memory thread also the timed wait on the
-        /// queue between the two.
-        LoaderPoll = "loader-poll",
-        /// In another poll, select or epoll wait.
-        Poll = "poll",
-        /// In a futex: a lock, a condition variable, a semaphore.
-        Futex = "futex",
-        /// Reading a pipe.
-        Pipe = "pipe",
-        /// Waiting on a socket.
-        Socket = "socket",
-        /// Sleeping, or waiting only for a timeout.
-        Sleep = "sleep",
-        /// Waiting for a page or block to be read.
-        DiskRead = "disk-read",
-        /// Waiting for written data to reach the disk, or for room in the write-back queue.
-        DiskWrite = "disk-write",
-        /// Waiting for memory: reclaim, swap-in.
-        Memory = "memory",
-        /// Waiting for a child process.
-        Child = "child",
-        /// In a driver call on a GPU file.
-        Device = "device",
-        /// Stopped by a signal or a debugger.
-        Stopped = "stopped",
-        /// Blocked in something else.
-        Other = "other",
-        /// Could not be read.
-        #[default]
-        Unknown = "unknown",
-    }
-}
 
 /// The waits behind parts of `wchan`'s symbol, separated by blanks; the first match counts.
 ///

@@ -25,7 +25,7 @@ use trainmon_waits::{Frame, Wait};
 
 use super::thresholds::LARGER_HALF;
 use around::Around;
-pub(super) use chain::{Chain, ChainPath, OwnThreads, PathPart, program, program_of};
+pub(super) use chain::{Chain, ChainPath, OwnThreads, program, program_of};
 pub(super) use device::Device;
 pub(super) use loop_thread::{LoopStacks, LoopThread};
 use trainmon_base::stats;

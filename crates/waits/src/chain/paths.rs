@@ -4,85 +4,18 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use trainmon_base::text::named_enum;
+use crate::taxonomy::{Edge, End};
 use trainmon_rates::levels::WORTH_IT;
 use trainmon_sample::ProcessId;
 
 /// Most distinct paths kept for one interval; the rest is merged under an unknown end.
 pub(super) const PATHS: usize = 24;
 
-named_enum! {
-    /// How a thread waits for another.
-    pub enum WaitEdge {
-        /// It reads what the other writes: a pipe or a Unix socket.
-        Reads = "reads",
-        /// It writes what the other reads.
-        Writes = "writes",
-        /// A connection over an internet protocol within this machine.
-        Network = "network",
-        /// A lock or a queue inside its process.
-        Thread = "thread",
-        /// The interpreter lock of its process.
-        InterpreterLock = "interpreter-lock",
-        /// A lock in memory shared between processes.
-        SharedMemory = "shared-memory",
-        /// The end of a child process.
-        Child = "child",
-        /// A lock on a file.
-        FileLock = "file-lock",
-        /// A lock on a file that it keeps trying, sleeping in between.
-        TriesLock = "tries-lock",
-        /// It sleeps and polls whether the other is done.
-        Polls = "polls",
-    }
-}
-
-impl WaitEdge {
-    /// Whether it is a lock on a file that another process holds, waited for or polled.
-    pub fn is_file_lock(self) -> bool {
-        matches!(self, Self::FileLock | Self::TriesLock)
-    }
-}
-
-/// What is at the end of a chain.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum WaitEnd {
-    /// Running, or ready to run.
-    Cpu,
-    /// Short-lived children of its process, like a command started for each step. They compute.
-    Children,
-    /// Waiting to read from a disk.
-    Disk,
-    /// Waiting for written data to reach a disk.
-    Flush,
-    /// Waiting for memory.
-    Memory,
-    /// The GPU.
-    Device,
-    /// An address, with its port.
-    Net(Arc<str>),
-    /// Sleeping or polling.
-    Timer,
-    /// A lock on this file, with an unknown holder.
-    Lock(Arc<str>),
-    /// Stopped by a signal.
-    Stopped,
-    /// Terminal input.
-    Terminal,
-    /// A worker that was not sampled.
-    Loader,
-    /// It waits for the thread that waits for it: nothing to do.
-    Asked,
-    /// Unknown.
-    Unknown,
-}
-
 /// One thread on the path.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct WaitHop {
     /// How it is waited for.
-    pub by: WaitEdge,
+    pub by: Edge,
     /// Its process.
     pub pid: u32,
     /// The thread; [`WaitHop::SHORT_LIVED`] for short-lived threads of the loop's process.
@@ -95,7 +28,7 @@ impl WaitHop {
 
     /// Short-lived threads of a process.
     pub fn short_lived(pid: u32) -> Self {
-        Self { by: WaitEdge::Thread, pid, tid: Self::SHORT_LIVED }
+        Self { by: Edge::Thread, pid, tid: Self::SHORT_LIVED }
     }
 
     /// Whether this means short-lived threads.
@@ -106,8 +39,8 @@ impl WaitHop {
 
 /// Whether a path ends at another thread of the loop's own process that sleeps: it is waited for only if it holds a
 /// lock.
-pub fn is_at_sleeping_thread(hops: &[WaitHop], end: &WaitEnd) -> bool {
-    *end == WaitEnd::Timer && matches!(hops, [hop] if hop.by == WaitEdge::Thread)
+pub fn is_at_sleeping_thread(hops: &[WaitHop], end: End) -> bool {
+    end == End::Timer && matches!(hops, [hop] if hop.by == Edge::Thread)
 }
 
 /// A path from the loop to an end.
@@ -116,13 +49,23 @@ pub struct WaitPath {
     /// The threads waited for, nearest first; empty for the loop itself.
     pub hops: Vec<WaitHop>,
     /// What the last of them does.
-    pub end: WaitEnd,
-    /// For a lock: the file. For an unknown end: a local address whose holder was not searched for yet.
+    pub end: End,
+    /// Which end it is: an address, or the file of a lock. For an unknown end: a local address whose holder was not searched
+    /// for yet.
     pub name: Option<Arc<str>>,
+    /// The file of a lock on the way.
+    pub lock: Option<Arc<str>>,
     /// Seconds of the loop's time.
     pub seconds: f32,
     /// Of these, seconds with the GPU idle; all of them if no GPU is known.
     pub idle_s: f32,
+}
+
+impl WaitPath {
+    /// What tells it from other paths.
+    fn key(&self) -> (&[WaitHop], End, &Option<Arc<str>>, &Option<Arc<str>>) {
+        (&self.hops, self.end, &self.name, &self.lock)
+    }
 }
 
 /// A process that the job waits for or is connected to.
@@ -189,7 +132,7 @@ impl ChainRates {
     /// (`shared`), the waits stay with the GPU: it may be working for them.
     pub(crate) fn leave_device(&mut self, seconds: f64, shared: bool) {
         let otherwise = std::mem::take(&mut self.otherwise);
-        let is_device = |path: &&mut WaitPath| path.end == WaitEnd::Device && path.hops.is_empty();
+        let is_device = |path: &&mut WaitPath| path.end == End::Device && path.hops.is_empty();
         let Some(device) = self.paths.iter_mut().find(is_device) else { return };
         let all: f32 = otherwise.iter().map(|path| path.seconds).sum();
         let beyond = (device.seconds - seconds as f32).max(0.0);
@@ -201,12 +144,17 @@ impl ChainRates {
         }
         device.seconds -= moved + unknown;
         let of_all = |path: WaitPath| WaitPath { seconds: path.seconds * moved / all, ..path };
-        let unknown_end =
-            WaitPath { hops: Vec::new(), end: WaitEnd::Unknown, name: None, seconds: unknown, idle_s: unknown };
+        let unknown_end = WaitPath {
+            hops: Vec::new(),
+            end: End::Unknown,
+            name: None,
+            lock: None,
+            seconds: unknown,
+            idle_s: unknown,
+        };
         for path in otherwise.into_iter().map(of_all).chain([unknown_end]).filter(|path| path.seconds > 0.0) {
             let part = path.seconds;
-            let same =
-                |known: &&mut WaitPath| (&known.hops, &known.end, &known.name) == (&path.hops, &path.end, &path.name);
+            let same = |known: &&mut WaitPath| known.key() == path.key();
             match self.paths.iter_mut().find(same) {
                 Some(known) => {
                     known.seconds += part;
@@ -228,15 +176,14 @@ impl ChainRates {
     /// Seconds of waits that lead to a loader.
     pub fn loader_s(&self) -> f64 {
         let loader = |pid: u32| self.peers.iter().any(|peer| peer.pid == pid && peer.loader);
-        let leads = |path: &&WaitPath| path.end == WaitEnd::Loader || path.hops.iter().any(|hop| loader(hop.pid));
+        let leads = |path: &&WaitPath| path.end == End::Loader || path.hops.iter().any(|hop| loader(hop.pid));
         self.paths.iter().filter(leads).map(|path| f64::from(path.seconds)).sum()
     }
 }
 
 /// Longest first; among equal ones, the smaller path.
 pub(super) fn sort(paths: &mut [WaitPath]) {
-    let path = |path: &WaitPath| (path.hops.clone(), path.end.clone(), path.name.clone());
-    paths.sort_by(|a, b| b.seconds.total_cmp(&a.seconds).then_with(|| path(a).cmp(&path(b))));
+    paths.sort_by(|a, b| b.seconds.total_cmp(&a.seconds).then_with(|| a.key().cmp(&b.key())));
 }
 
 /// If there are more than [`PATHS`], merges the shortest under an unknown end.
@@ -245,6 +192,6 @@ pub(super) fn cut(paths: &mut Vec<WaitPath>) {
         let sum = |of: fn(&WaitPath) -> f32| rest.iter().map(of).sum();
         let (seconds, idle_s) = (sum(|path| path.seconds), sum(|path| path.idle_s));
         paths.truncate(PATHS);
-        paths.push(WaitPath { hops: Vec::new(), end: WaitEnd::Unknown, name: None, seconds, idle_s });
+        paths.push(WaitPath { hops: Vec::new(), end: End::Unknown, name: None, lock: None, seconds, idle_s });
     }
 }

@@ -10,10 +10,11 @@
 use std::collections::HashMap;
 
 use super::graph::Graph;
-use super::paths::{WaitEdge, WaitEnd, WaitHop};
+use super::paths::WaitHop;
 use super::round_paths::{FoundPaths, RoundPath};
 use crate::stacks::PythonThread;
 use crate::stacks::correction::ENOUGH_SAMPLES;
+use crate::taxonomy::{Edge, End};
 use crate::wait::Wait;
 use trainmon_rates::levels::{CLEARLY, MOSTLY, SEEN_S, SHORT_INTERVAL_S, faded};
 
@@ -81,8 +82,8 @@ impl Polling {
     fn leave_device(&self, paths: &mut Vec<RoundPath>) {
         let by_code = self.by_code();
         let parts = |path: RoundPath| {
-            let moved = if path.is_own(&WaitEnd::Device) { path.share * by_code } else { 0.0 };
-            let own = RoundPath { share: moved, idle: path.idle, ..RoundPath::end(WaitEnd::Timer) };
+            let moved = if path.is_own(End::Device) { path.share * by_code } else { 0.0 };
+            let own = RoundPath { share: moved, idle: path.idle, ..RoundPath::end(End::Timer) };
             [RoundPath { share: path.share - moved, ..path }, own]
         };
         *paths = paths.drain(..).flat_map(parts).filter(|path| path.share > 0.0).collect();
@@ -119,19 +120,20 @@ impl Polling {
         }
         self.guesses = guesses;
         let to = |path: RoundPath| -> Vec<RoundPath> {
-            if !path.is_own(&WaitEnd::Timer) {
+            if !path.is_own(End::Timer) {
                 return vec![path];
             }
             let share = path.share / asked.len() as f64;
             let hop = |(of, tid): (u32, u32)| WaitHop {
-                by: if of == pid { WaitEdge::Thread } else { WaitEdge::Polls },
+                by: if of == pid { Edge::Thread } else { Edge::Polls },
                 pid: of,
                 tid,
             };
             let by = |thread: &(u32, u32)| RoundPath {
                 hops: vec![hop(*thread)],
-                end: WaitEnd::Cpu,
+                end: End::Cpu,
                 name: None,
+                lock: None,
                 share,
                 ..path
             };

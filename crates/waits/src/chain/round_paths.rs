@@ -3,14 +3,18 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::paths::{ChainRates, PATHS, Peer, WaitEnd, WaitHop, WaitPath, WaitedSet, cut, sort};
+use super::paths::{ChainRates, PATHS, Peer, WaitHop, WaitPath, WaitedSet, cut, sort};
+use crate::taxonomy::End;
 
 /// One path of one sample.
 #[derive(Debug, Clone)]
 pub(super) struct RoundPath {
     pub hops: Vec<WaitHop>,
-    pub end: WaitEnd,
+    pub end: End,
+    /// Which end it is, as in [`WaitPath`].
     pub name: Option<Arc<str>>,
+    /// The file of a lock on the way.
+    pub lock: Option<Arc<str>>,
     pub share: f64,
     /// The part of it with the GPU idle, 0–1.
     pub idle: f64,
@@ -18,12 +22,12 @@ pub(super) struct RoundPath {
 
 impl RoundPath {
     /// The thread itself is at this end.
-    pub(super) fn end(end: WaitEnd) -> Self {
-        Self { hops: Vec::new(), end, name: None, share: 1.0, idle: 1.0 }
+    pub(super) fn end(end: End) -> Self {
+        Self { hops: Vec::new(), end, name: None, lock: None, share: 1.0, idle: 1.0 }
     }
 
     /// [`RoundPath::end`] as the only path.
-    pub(super) fn only(end: WaitEnd) -> Vec<Self> {
+    pub(super) fn only(end: End) -> Vec<Self> {
         vec![Self::end(end)]
     }
 
@@ -33,13 +37,13 @@ impl RoundPath {
     }
 
     /// Whether it has this end without leading to another thread.
-    pub(super) fn is_own(&self, end: &WaitEnd) -> bool {
-        self.hops.is_empty() && self.end == *end
+    pub(super) fn is_own(&self, end: End) -> bool {
+        self.hops.is_empty() && self.end == end
     }
 
     /// Whether it leads over the same threads to the same end.
     pub(super) fn is_like(&self, other: &Self) -> bool {
-        (&self.end, &self.name, &self.hops) == (&other.end, &other.name, &other.hops)
+        (self.end, &self.name, &self.lock, &self.hops) == (other.end, &other.name, &other.lock, &other.hops)
     }
 
     /// The same path with one more thread in front.
@@ -63,8 +67,8 @@ impl From<Vec<RoundPath>> for FoundPaths {
     }
 }
 
-/// The threads on a path, its end, and its name.
-type PathKey = (Vec<WaitHop>, WaitEnd, Option<Arc<str>>);
+/// The threads on a path, its end with its name, and the lock on the way.
+type PathKey = (Vec<WaitHop>, End, Option<Arc<str>>, Option<Arc<str>>);
 
 /// The paths of many samples, added up.
 #[derive(Debug, Default)]
@@ -83,15 +87,15 @@ impl PathSums {
         self.samples = self.samples.saturating_add(1);
         self.seconds += seconds;
         for path in found.otherwise {
-            let key = (path.hops, path.end, path.name);
+            let key = (path.hops, path.end, path.name, path.lock);
             if self.otherwise.len() < PATHS || self.otherwise.contains_key(&key) {
                 *self.otherwise.entry(key).or_default() += path.share * seconds;
             }
         }
         for path in found.paths {
-            let mut key = (path.hops, path.end, path.name);
+            let mut key = (path.hops, path.end, path.name, path.lock);
             if self.sums.len() >= PATHS * 8 && !self.sums.contains_key(&key) {
-                key = (Vec::new(), WaitEnd::Unknown, None);
+                key = (Vec::new(), End::Unknown, None, None);
             }
             let sum = self.sums.entry(key).or_default();
             sum.0 += path.share * seconds;
@@ -111,10 +115,11 @@ impl PathSums {
 
     /// The interval's chain, as far as the paths show it.
     pub(super) fn finish(self, peer: impl Fn(u32) -> Peer) -> ChainRates {
-        let path = |(hops, end, name), (seconds, idle_s): (f64, f64)| WaitPath {
+        let path = |(hops, end, name, lock), (seconds, idle_s): (f64, f64)| WaitPath {
             hops,
             end,
             name,
+            lock,
             seconds: seconds as f32,
             idle_s: idle_s as f32,
         };

@@ -6,8 +6,9 @@
 //! listed.
 
 use super::graph::Graph;
-use super::paths::{WaitEdge, WaitEnd, WaitHop};
+use super::paths::WaitHop;
 use super::round_paths::{FoundPaths, RoundPath};
+use crate::taxonomy::{Edge, End};
 use crate::wait::Wait;
 use trainmon_rates::levels::{MOSTLY, SEEN_S, faded};
 
@@ -29,8 +30,7 @@ impl ShortLivedPaths {
     /// Takes the result for one round of this many seconds, in which the process's loop thread was in this wait. Paths
     /// over short-lived threads are collected; a futex wait that leads nowhere may lead where those did.
     pub(super) fn take(&mut self, found: &mut FoundPaths, graph: &Graph<'_>, (pid, wait): (u32, Wait), seconds: f64) {
-        let is_new =
-            |hop: &WaitHop| hop.by == WaitEdge::Thread && hop.pid == pid && graph.is_new_thread(pid, hop.tid);
+        let is_new = |hop: &WaitHop| hop.by == Edge::Thread && hop.pid == pid && graph.is_new_thread(pid, hop.tid);
         let short_lived = |path: &mut RoundPath| {
             let first = path.hops.first_mut().filter(|hop| is_new(hop))?;
             *first = WaitHop::short_lived(pid);
@@ -82,8 +82,8 @@ impl ShortLivedPaths {
     }
 
     fn fill(&self, found: &mut FoundPaths, pid: u32) {
-        let is_unknown = |path: &RoundPath| path.is_own(&WaitEnd::Unknown) && path.name.is_none();
-        if found.paths.iter().all(|path| path.is_own(&WaitEnd::Device)) {
+        let is_unknown = |path: &RoundPath| path.is_own(End::Unknown) && path.name.is_none();
+        if found.paths.iter().all(|path| path.is_own(End::Device)) {
             let known: f64 = found.otherwise.iter().map(|path| path.share).sum();
             found.otherwise.extend(self.parts(pid, 1.0 - known, 1.0));
             return;

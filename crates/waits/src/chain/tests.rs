@@ -757,8 +757,8 @@ fn locks_end_at_their_holder() {
         ..MadeUpJob::default().main(TRAINER, &[on(73, "locks_lock_inode_wait", file, false)])
     };
     let chain = locked(30).outside(30, &[running()]).chain();
-    assert_eq!((chain.paths[0].end.clone(), chain.paths[0].name.as_deref()), (WaitEnd::Cpu, Some(file)));
-    assert_eq!(chain.paths[0].hops, [WaitHop { by: WaitEdge::FileLock, pid: 30, tid: 30 }]);
+    assert_eq!((chain.paths[0].end, chain.paths[0].name.as_deref()), (End::Cpu, Some(file)));
+    assert_eq!(chain.paths[0].hops, [WaitHop { by: Edge::FileLock, pid: 30, tid: 30 }]);
     assert!(!chain.peers[0].inside && !chain.peers[0].loader);
     // Of an open file description, in another PID namespace, or its own.
     for holder in [0, TRAINER] {
@@ -771,8 +771,8 @@ fn who_sleeps_beside_a_locked_file_of_its_own_tries_again() {
     let lock = LockWait { waiter: TRAINER, holder: 30, path: Some("/data/runs.db".into()), sleeps: true };
     let scene = MadeUpJob { locks: vec![lock], ..MadeUpJob::default().main(TRAINER, &[sleeps()]) };
     let chain = scene.clone().outside(30, &[running()]).chain();
-    assert_eq!((chain.paths[0].end.clone(), chain.paths[0].name.as_deref()), (WaitEnd::Cpu, Some("/data/runs.db")));
-    assert_eq!(chain.paths[0].hops, [WaitHop { by: WaitEdge::TriesLock, pid: 30, tid: 30 }]);
+    assert_eq!((chain.paths[0].end, chain.paths[0].name.as_deref()), (End::Cpu, Some("/data/runs.db")));
+    assert_eq!(chain.paths[0].hops, [WaitHop { by: Edge::TriesLock, pid: 30, tid: 30 }]);
     // Who runs meanwhile tries nothing, and a sleep beside no lock is one.
     assert_eq!(
         MadeUpJob { locks: scene.locks, ..MadeUpJob::default().main(TRAINER, &[running()]) }.ways(),
@@ -816,7 +816,7 @@ fn chains_are_followed_so_far() {
     let chain = scene.chain();
     adds_up(&chain);
     assert_eq!(chain.paths.len(), 1);
-    assert_eq!(chain.paths[0].end, WaitEnd::Unknown);
+    assert_eq!(chain.paths[0].end, End::Unknown);
     assert!((4..=6).contains(&chain.paths[0].hops.len()), "{chain:?}");
 }
 
@@ -838,7 +838,7 @@ fn the_loop_runs_in_another_thread() {
         let chain = still.chain();
         assert_eq!((chain.process.pid, chain.tid), (TRAINER, 20), "{main:?}");
         let ends: Vec<_> = chain.paths.iter().map(|path| (path.hops.len(), &path.end)).collect();
-        assert_eq!(ends, [(0, &WaitEnd::Cpu), (1, &WaitEnd::Cpu)], "{main:?}");
+        assert_eq!(ends, [(0, &End::Cpu), (1, &End::Cpu)], "{main:?}");
     }
 }
 
@@ -882,7 +882,7 @@ fn threads_without_python_compute_for_whoever_calls_them() {
             "{python:?} {split:?}"
         );
         let lock = last(futex(Some(4)), python).chain.unwrap();
-        let holds = lock.paths.iter().any(|path| path.hops.iter().any(|hop| hop.by == WaitEdge::InterpreterLock));
+        let holds = lock.paths.iter().any(|path| path.hops.iter().any(|hop| hop.by == Edge::InterpreterLock));
         assert_eq!(holds, makes_batches, "{python:?}: {:?}", lock.paths);
     }
 }

@@ -1,72 +1,10 @@
-//! What a thread was doing according to its stack, and counts of samples by activity.
+//! Counts of samples by what a thread was doing according to its stack.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use trainmon_base::text::named_enum;
-
-named_enum! {
-    /// What a thread was doing.
-    pub enum Activity {
-        /// Training process: waiting for a batch. Worker: waiting for an index.
-        Waiting = "waiting",
-        /// Training process: receiving a batch, unpickling it.
-        Receiving = "receiving",
-        /// Training process: making an iterator, starting workers.
-        LoaderStart = "loader_start",
-        /// Waiting for one of the program's own queues.
-        QueueWait = "queue_wait",
-        /// Waiting for something that the code does not name: a future, a pipe, an event loop, a child.
-        OtherWait = "other_wait",
-        /// Reading samples.
-        Load = "load",
-        /// Decoding them.
-        Decode = "decode",
-        /// Transforming them.
-        Transform = "transform",
-        /// Collating them into a batch.
-        Collate = "collate",
-        /// Sending a batch.
-        HandOver = "hand_over",
-        /// Moving a batch to the GPU.
-        Copy = "copy",
-        /// Forward pass.
-        Forward = "forward",
-        /// Backward pass.
-        Backward = "backward",
-        /// Optimizer, scheduler, gradient clipping and scaling.
-        Optimizer = "optimizer",
-        /// Waiting for the GPU in a call made for that.
-        Sync = "sync",
-        /// Collectives.
-        Collective = "collective",
-        /// Saving state.
-        Checkpoint = "checkpoint",
-        /// Logging, metrics, progress bars, callbacks.
-        Report = "report",
-        /// Compiling.
-        Compile = "compile",
-        /// Importing modules.
-        Import = "import",
-        /// A compiled call that contains the whole step, including fetching its batch (Keras on TensorFlow).
-        Graph = "graph",
-        /// Anything else: the user's own code, or the framework's.
-        Python = "python",
-    }
-}
-
-impl Activity {
-    /// Whether it makes a batch; in a training process this means loading in the process itself.
-    pub fn is_loading(self) -> bool {
-        matches!(self, Self::Load | Self::Decode | Self::Transform | Self::Collate)
-    }
-
-    /// Whether it is part of getting a batch.
-    pub fn is_input(self) -> bool {
-        self.is_loading() || matches!(self, Self::Waiting | Self::Receiving | Self::LoaderStart | Self::QueueWait)
-    }
-}
+use crate::taxonomy::Activity;
 
 /// Samples by activity; in JSON an object with the activities that occurred.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -13,7 +13,8 @@
 
 use std::collections::VecDeque;
 
-use super::{Activities, Activity};
+use super::Activities;
+use crate::taxonomy::Activity;
 use crate::time_split::TimeSplit;
 use trainmon_rates::levels::{BEYOND_CHANCE, CLEARLY};
 

@@ -2,10 +2,10 @@
 //! its first thread waits for them, their stacks show what a sample costs; a training process's threads may make its
 //! batches.
 
-use super::activity::Activity;
 use super::patterns::Pattern;
 use super::reading::{KnownFrame, has, makes_what_is_trained_on, sample_stage, sleeps, waits};
 use super::{place, seen, tally};
+use crate::taxonomy::Activity;
 use trainmon_sample::{StackWindow, ThreadStacks};
 
 /// Whether the thread waits, in the dataset or collate function, for something that its code does not name.

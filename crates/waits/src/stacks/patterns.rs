@@ -7,7 +7,7 @@
 
 use Pattern::Is;
 
-use super::activity::Activity::{self, *};
+use crate::taxonomy::Activity::{self, *};
 use trainmon_base::text::is_one_of;
 use trainmon_sample::StackFrame;
 use trainmon_sample::loop_profile::TRACE_FILE;

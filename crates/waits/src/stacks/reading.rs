@@ -1,8 +1,8 @@
 //! What a single stack says its thread was doing, by the patterns of its frames. The training loop and a worker's first
 //! thread are read by different rules, see [`trainer_activity`] and [`worker_activity`].
 
-use super::activity::Activity;
 use super::patterns::{Pattern, holds_stored_arrays, last_part, pattern};
+use crate::taxonomy::Activity;
 use trainmon_base::text::is_one_of;
 use trainmon_sample::stacks::is_user_code;
 use trainmon_sample::{FrameLocals, StackFrame};

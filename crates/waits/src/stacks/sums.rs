@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{Activity, CodePlace, ProcessStacks};
+use super::{CodePlace, ProcessStacks};
+use crate::taxonomy::Activity;
 use trainmon_sample::{ProcessId, ProcessRole};
 
 impl ProcessStacks {

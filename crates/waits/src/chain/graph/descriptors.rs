@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::super::paths::{WaitEdge, WaitEnd};
 use super::super::round_paths::RoundPath;
 use super::{CANDIDATES, Graph, GraphThread, Trail};
+use crate::taxonomy::{Edge, End};
 use crate::wait::Wait;
 use trainmon_sample::job::is_unread_accelerator;
 use trainmon_sample::syscall::{FdUse, fd_use, waits_for_lock};
@@ -37,7 +37,7 @@ impl<'a> Graph<'a> {
             None if seen.call.is_none() && seen.wchan.as_deref().is_some_and(waits_for_lock) => {
                 return self.lock_paths(thread.pid, None, trail);
             }
-            Some(FdUse::Accepts) => return RoundPath::only(WaitEnd::Asked),
+            Some(FdUse::Accepts) => return RoundPath::only(End::Asked),
             _ => {}
         }
         let mut alternatives = Vec::new();
@@ -51,18 +51,18 @@ impl<'a> Graph<'a> {
         if !self.exact && alternatives.is_empty() && is_local() {
             // Not a known socket: a short-lived one, like the one torch's loop makes to take over a worker's memory.
             let partners = self.likeliest(thread.pid, self.pipe_partners(thread.pid)).into_iter();
-            alternatives.extend(partners.take(CANDIDATES).map(|pid| self.process_paths(pid, WaitEdge::Reads, trail)));
+            alternatives.extend(partners.take(CANDIDATES).map(|pid| self.process_paths(pid, Edge::Reads, trail)));
         }
         let paths = self.best(alternatives);
         // The wait itself shows that it is torch's loader, even if no worker is followed yet.
-        let is_unknown = paths.iter().all(|path| path.is_own(&WaitEnd::Unknown));
-        if is_unknown && thread.wait == Wait::LoaderPoll { RoundPath::only(WaitEnd::Loader) } else { paths }
+        let is_unknown = paths.iter().all(|path| path.is_own(End::Unknown));
+        if is_unknown && thread.wait == Wait::LoaderPoll { RoundPath::only(End::Loader) } else { paths }
     }
 
     /// Paths over the other active threads of the same process.
     fn sibling_paths<'g>(&'g self, thread: &'g GraphThread<'a>, trail: &mut Trail<'g, 'a>) -> Vec<Vec<RoundPath>> {
         let active_siblings = self.active_siblings(thread, trail).into_iter().take(CANDIDATES);
-        active_siblings.map(|other| self.paths_through(other, WaitEdge::Thread, trail)).collect()
+        active_siblings.map(|other| self.paths_through(other, Edge::Thread, trail)).collect()
     }
 
     pub(super) fn lock_paths<'g>(
@@ -75,13 +75,13 @@ impl<'a> Graph<'a> {
         let known = file.map(|file| &file.link).or_else(|| lock.and_then(|lock| lock.path.as_ref()));
         let name = known.map_or_else(|| Arc::from(""), Arc::clone);
         let holder = lock.map(|lock| lock.holder).filter(|holder| *holder != 0 && *holder != pid);
-        let by = if lock.is_some_and(|lock| lock.sleeps) { WaitEdge::TriesLock } else { WaitEdge::FileLock };
+        let by = if lock.is_some_and(|lock| lock.sleeps) { Edge::TriesLock } else { Edge::FileLock };
         match holder {
             Some(holder) => {
                 let paths = self.process_paths(holder, by, trail);
-                paths.into_iter().map(|path| RoundPath { name: Some(Arc::clone(&name)), ..path }).collect()
+                paths.into_iter().map(|path| RoundPath { lock: Some(Arc::clone(&name)), ..path }).collect()
             }
-            None => RoundPath::only(WaitEnd::Lock(name)),
+            None => vec![RoundPath { name: Some(name), ..RoundPath::end(End::Lock) }],
         }
     }
 
@@ -99,10 +99,10 @@ impl<'a> Graph<'a> {
         }
         let link = &*descriptor.link;
         if link.starts_with("/dev/nvidia") || is_unread_accelerator(link) {
-            return vec![RoundPath::only(WaitEnd::Device)];
+            return vec![RoundPath::only(End::Device)];
         }
         if link.starts_with("/dev/pts/") || link.starts_with("/dev/tty") {
-            return vec![RoundPath::only(WaitEnd::Terminal)];
+            return vec![RoundPath::only(End::Terminal)];
         }
         let is_pipe = link.starts_with("pipe:");
         if !is_pipe && !link.starts_with("socket:") {
@@ -131,9 +131,9 @@ impl<'a> Graph<'a> {
         let followed = pids.iter().any(|pid| self.by_process.contains_key(pid));
         let is_unsought = channel.is_some_and(|channel| channel.unsought) || !pids.is_empty() && !followed;
         let by = match remote {
-            _ if descriptor.writes => WaitEdge::Writes,
-            Some(_) => WaitEdge::Network,
-            None => WaitEdge::Reads,
+            _ if descriptor.writes => Edge::Writes,
+            Some(_) => Edge::Network,
+            None => Edge::Reads,
         };
         let mut holders = self.likeliest(pid, pids);
         holders.truncate(CANDIDATES);
@@ -156,7 +156,7 @@ impl<'a> Graph<'a> {
     ) -> Vec<Vec<RoundPath>> {
         // A holder that in turn waits for the thread that asks, itself or through others of its kind, has nothing to
         // do. The exception is one that soon polls again, like a server that needs time to answer: it sleeps.
-        let asked = |paths: &Vec<RoundPath>| paths.iter().all(|path| path.end == WaitEnd::Asked);
+        let asked = |paths: &Vec<RoundPath>| paths.iter().all(|path| path.end == End::Asked);
         let sleeps = || holders.iter().any(|other| self.looks_again(*other));
         // Ranks wait for each other too; if one of them sleeps, that is not a remote wait.
         let is_rank = |other: &u32| {
@@ -167,14 +167,14 @@ impl<'a> Graph<'a> {
             return found;
         }
         // A local server that computes or reads is the end. One that sleeps, or is not sampled, counts as an address.
-        found.retain(|paths| paths.iter().any(|path| path.end.rank() < WaitEnd::Timer.rank()));
+        found.retain(|paths| paths.iter().any(|path| path.end.rank() < End::Timer.rank()));
         if found.is_empty() {
             found.push(vec![match is_unsought {
                 // The local holder is unknown, or not followed yet; that does not make it remote.
-                true => RoundPath { name: Some(Arc::clone(remote)), ..RoundPath::end(WaitEnd::Unknown) },
+                true => RoundPath { name: Some(Arc::clone(remote)), ..RoundPath::end(End::Unknown) },
                 // The side that opened the connection asks; this side answers.
-                false if channel.accepted => RoundPath::end(WaitEnd::Asked),
-                false => RoundPath::end(WaitEnd::Net(Arc::clone(remote))),
+                false if channel.accepted => RoundPath::end(End::Asked),
+                false => RoundPath { name: Some(Arc::clone(remote)), ..RoundPath::end(End::Net) },
             }]);
         }
         found

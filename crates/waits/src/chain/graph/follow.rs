@@ -4,10 +4,11 @@
 //! kind of wait, and returns here for the next thread ([`Graph::paths_through`]) or process ([`Graph::process_paths`])
 //! until there is an end. If several things may end a wait, [`Graph::best`] chooses.
 
-use super::super::paths::{WaitEdge, WaitEnd, WaitHop, is_at_sleeping_thread};
+use super::super::paths::{WaitHop, is_at_sleeping_thread};
 use super::super::round_paths::{FoundPaths, RoundPath};
 use super::shared_lock::PRIVATE;
 use super::{CANDIDATES, DEPTH, Graph, GraphThread, Trail, running};
+use crate::taxonomy::{Edge, End};
 use crate::wait::Wait;
 use trainmon_rates::levels::{CLEARLY, WORKING_SHARE};
 use trainmon_sample::{Channel, Observation};
@@ -28,10 +29,10 @@ impl<'a> Graph<'a> {
     pub(in crate::chain) fn loop_paths(&self, pid: u32, tid: u32, device: Option<f64>) -> FoundPaths {
         let idle = 1.0 - device.unwrap_or(0.0);
         let mut found = self.paths_beside_device(pid, tid, device);
-        let is_shared = found.paths.len() > 1 && found.paths.iter().any(|path| path.is_own(&WaitEnd::Device));
+        let is_shared = found.paths.len() > 1 && found.paths.iter().any(|path| path.is_own(End::Device));
         for path in &mut found.paths {
             path.idle = match () {
-                () if path.is_own(&WaitEnd::Device) => 0.0,
+                () if path.is_own(End::Device) => 0.0,
                 // The GPU has its own part of the time.
                 () if is_shared => 1.0,
                 () => idle,
@@ -41,12 +42,12 @@ impl<'a> Graph<'a> {
     }
 
     fn paths_beside_device(&self, pid: u32, tid: u32, device: Option<f64>) -> FoundPaths {
-        let Some(thread) = self.thread(pid, tid) else { return RoundPath::only(WaitEnd::Unknown).into() };
+        let Some(thread) = self.thread(pid, tid) else { return RoundPath::only(End::Unknown).into() };
         let paths = self.paths_from(thread);
         let busy = device.filter(|busy| *busy >= WORKING_SHARE);
         match (thread.wait, busy) {
             // The wait does not show its purpose: the GPU may be what is waited for.
-            (Wait::Device, Some(_)) => RoundPath::only(WaitEnd::Device).into(),
+            (Wait::Device, Some(_)) => RoundPath::only(End::Device).into(),
             // A sleeping thread waits for the GPU only while the GPU works.
             (Wait::Sleep, Some(busy)) => {
                 let otherwise = paths.iter().map(|path| path.clone().part(busy)).collect();
@@ -57,13 +58,12 @@ impl<'a> Graph<'a> {
                 let has_ended = |path: &RoundPath| path.hops.first().is_some_and(WaitHop::is_short_lived);
                 let leads = paths.iter().any(|path| path.leads() && !has_ended(path));
                 if !leads {
-                    let else_for = |path: &RoundPath| has_ended(path) || is_at_sleeping_thread(&path.hops, &path.end);
+                    let else_for = |path: &RoundPath| has_ended(path) || is_at_sleeping_thread(&path.hops, path.end);
                     let otherwise = paths.into_iter().filter(else_for).collect();
-                    return FoundPaths { paths: RoundPath::only(WaitEnd::Device), otherwise };
+                    return FoundPaths { paths: RoundPath::only(End::Device), otherwise };
                 }
-                let by_lock =
-                    paths.iter().any(|path| path.hops.first().is_some_and(|hop| hop.by != WaitEdge::Thread));
-                let computes = paths.iter().any(|path| path.hops.len() == 1 && path.end == WaitEnd::Cpu);
+                let by_lock = paths.iter().any(|path| path.hops.first().is_some_and(|hop| hop.by != Edge::Thread));
+                let computes = paths.iter().any(|path| path.hops.len() == 1 && path.end == End::Cpu);
                 if by_lock || computes {
                     return paths.into();
                 }
@@ -81,27 +81,27 @@ impl<'a> Graph<'a> {
     /// The paths from a thread on; `trail` are the threads that lead here, including itself. The shares add up to 1.
     fn paths<'g>(&'g self, thread: &'g GraphThread<'a>, trail: &mut Trail<'g, 'a>) -> Vec<RoundPath> {
         let Some(seen) = thread.now.filter(|_| self.may_go_on()) else {
-            return RoundPath::only(WaitEnd::Unknown);
+            return RoundPath::only(End::Unknown);
         };
         let paths = match thread.wait {
-            Wait::Running => RoundPath::only(WaitEnd::Cpu),
-            Wait::DiskRead => RoundPath::only(WaitEnd::Disk),
-            Wait::DiskWrite => RoundPath::only(WaitEnd::Flush),
-            Wait::Memory => RoundPath::only(WaitEnd::Memory),
-            Wait::Stopped => RoundPath::only(WaitEnd::Stopped),
+            Wait::Running => RoundPath::only(End::Cpu),
+            Wait::DiskRead => RoundPath::only(End::Disk),
+            Wait::DiskWrite => RoundPath::only(End::Flush),
+            Wait::Memory => RoundPath::only(End::Memory),
+            Wait::Stopped => RoundPath::only(End::Stopped),
             // Another process holds a lock on a file that this one has open, and this one keeps trying.
             Wait::Sleep if self.locks.get(&thread.pid).is_some_and(|lock| lock.sleeps) => {
                 self.lock_paths(thread.pid, None, trail)
             }
-            Wait::Sleep => RoundPath::only(WaitEnd::Timer),
-            Wait::Device => RoundPath::only(WaitEnd::Device),
-            Wait::Unknown => RoundPath::only(WaitEnd::Unknown),
+            Wait::Sleep => RoundPath::only(End::Timer),
+            Wait::Device => RoundPath::only(End::Device),
+            Wait::Unknown => RoundPath::only(End::Unknown),
             Wait::Child => {
                 let children = self.waited_children(thread.pid, seen).into_iter().take(CANDIDATES);
-                self.best(children.map(|pid| self.process_paths(pid, WaitEdge::Child, trail)).collect())
+                self.best(children.map(|pid| self.process_paths(pid, Edge::Child, trail)).collect())
             }
             Wait::Futex => self.futex_paths(thread, seen, trail),
-            Wait::LoaderPoll if self.is_torch_worker(thread.pid) => RoundPath::only(WaitEnd::Asked),
+            Wait::LoaderPoll if self.is_torch_worker(thread.pid) => RoundPath::only(End::Asked),
             Wait::LoaderPoll | Wait::Poll | Wait::Pipe | Wait::Socket | Wait::Other => {
                 self.descriptor_paths(thread, seen, trail)
             }
@@ -127,7 +127,7 @@ impl<'a> Graph<'a> {
             let mut holders: Vec<&GraphThread<'_>> = of.iter().copied().filter(|one| !self.is_native(one)).collect();
             holders.retain(|one| !run.is_empty() || one.cpu >= WORKING_SHARE);
             if !holders.is_empty() {
-                return to_threads(&holders, WaitEdge::InterpreterLock, |_| RoundPath::only(WaitEnd::Cpu));
+                return to_threads(&holders, Edge::InterpreterLock, |_| RoundPath::only(End::Cpu));
             }
         }
         if !run.is_empty() {
@@ -136,7 +136,7 @@ impl<'a> Graph<'a> {
         let mut alternatives = Vec::new();
         for other in others.into_iter().take(CANDIDATES) {
             if !matches!(other.wait, Wait::Futex | Wait::Unknown) && trail.len() < DEPTH {
-                alternatives.push(self.paths_through(other, WaitEdge::Thread, trail));
+                alternatives.push(self.paths_through(other, Edge::Thread, trail));
             }
         }
         if shared {
@@ -144,7 +144,7 @@ impl<'a> Graph<'a> {
             for pid in others.take(CANDIDATES) {
                 let run = running(&self.active_of(pid, trail));
                 if !run.is_empty() {
-                    alternatives.push(to_threads(&run, WaitEdge::SharedMemory, |_| RoundPath::only(WaitEnd::Cpu)));
+                    alternatives.push(to_threads(&run, Edge::SharedMemory, |_| RoundPath::only(End::Cpu)));
                 }
             }
         }
@@ -162,15 +162,15 @@ impl<'a> Graph<'a> {
     ) -> Vec<RoundPath> {
         let busiest = run.iter().map(|one| one.cpu).fold(0.0, f64::max);
         let peers = others.iter().filter(|one| one.wait != Wait::Running && one.cpu >= CLEARLY * busiest);
-        let is_source = |path: &RoundPath| matches!(path.end, WaitEnd::Disk | WaitEnd::Memory | WaitEnd::Net(_));
+        let is_source = |path: &RoundPath| matches!(path.end, End::Disk | End::Memory | End::Net);
         let waiting: Vec<Vec<RoundPath>> = peers
             .take(CANDIDATES)
             .filter(|one| one.wait != Wait::Futex)
-            .map(|one| self.paths_through(one, WaitEdge::Thread, trail))
+            .map(|one| self.paths_through(one, Edge::Thread, trail))
             .filter(|paths| paths.iter().all(is_source))
             .collect();
         let all = (run.len() + waiting.len()) as f64;
-        let running = to_threads(run, WaitEdge::Thread, GraphThread::runs_or_reads);
+        let running = to_threads(run, Edge::Thread, GraphThread::runs_or_reads);
         let running = running.into_iter().map(|path| path.part(run.len() as f64 / all));
         merged(running.chain(waiting.into_iter().flatten().map(|path| path.part(1.0 / all))))
     }
@@ -192,23 +192,23 @@ impl<'a> Graph<'a> {
     pub(super) fn paths_through<'g>(
         &'g self,
         other: &'g GraphThread<'a>,
-        by: WaitEdge,
+        by: Edge,
         trail: &mut Trail<'g, 'a>,
     ) -> Vec<RoundPath> {
         trail.push(other);
-        let paths = if trail.len() > DEPTH { RoundPath::only(WaitEnd::Unknown) } else { self.paths(other, trail) };
+        let paths = if trail.len() > DEPTH { RoundPath::only(End::Unknown) } else { self.paths(other, trail) };
         trail.pop();
         paths.into_iter().map(|path| path.after(other.hop(by))).collect()
     }
 
     /// What a waited-for process does: its running threads, else what its first thread waits for, or its most active
     /// one if the first thread is idle or leads nowhere.
-    pub(super) fn process_paths<'g>(&'g self, pid: u32, by: WaitEdge, trail: &mut Trail<'g, 'a>) -> Vec<RoundPath> {
+    pub(super) fn process_paths<'g>(&'g self, pid: u32, by: Edge, trail: &mut Trail<'g, 'a>) -> Vec<RoundPath> {
         if trail.iter().any(|on| on.pid == pid) {
-            return RoundPath::only(WaitEnd::Asked);
+            return RoundPath::only(End::Asked);
         }
         if !self.may_go_on() {
-            return RoundPath::only(WaitEnd::Unknown);
+            return RoundPath::only(End::Unknown);
         }
         let active = self.active_of(pid, trail);
         let run = running(&active);
@@ -222,14 +222,14 @@ impl<'a> Graph<'a> {
             others.max_by(|a, b| weight(a).total_cmp(&weight(b)))
         };
         let Some(first) = main.filter(|main| main.active).or_else(|| busiest_but(None)).or(main) else {
-            return vec![RoundPath::end(WaitEnd::Unknown).after(WaitHop { by, pid, tid: pid })];
+            return vec![RoundPath::end(End::Unknown).after(WaitHop { by, pid, tid: pid })];
         };
         if trail.len() >= DEPTH {
-            return RoundPath::only(WaitEnd::Unknown);
+            return RoundPath::only(End::Unknown);
         }
         let paths = self.paths_through(first, by, trail);
         // A server's first thread may be idle while another thread answers.
-        let rests = paths.iter().all(|path| path.end.rank() > WaitEnd::Timer.rank());
+        let rests = paths.iter().all(|path| path.end.rank() > End::Timer.rank());
         match busiest_but(Some(first.tid)) {
             Some(other) if rests => self.best(vec![paths, self.paths_through(other, by, trail)]),
             _ => paths,
@@ -245,22 +245,22 @@ impl<'a> Graph<'a> {
         }
         let paths = self.paths_from(main);
         // The end that most of the paths share.
-        let of_end = |end: &WaitEnd| paths.iter().filter(|path| path.end == *end).map(|path| path.share).sum::<f64>();
-        let path = paths.iter().max_by(|a, b| of_end(&a.end).total_cmp(&of_end(&b.end)))?;
+        let of_end = |end: End| paths.iter().filter(|path| path.end == end).map(|path| path.share).sum::<f64>();
+        let path = paths.iter().max_by(|a, b| of_end(a.end).total_cmp(&of_end(b.end)))?;
         let first = path.hops.first()?;
         let own = match main.wait {
-            Wait::Futex => first.pid == pid && first.by == WaitEdge::Thread,
-            _ => first.by == WaitEdge::Reads && self.is_child_of(first.pid, pid),
+            Wait::Futex => first.pid == pid && first.by == Edge::Thread,
+            _ => first.by == Edge::Reads && self.is_child_of(first.pid, pid),
         };
         let end = match path.end {
             _ if !own => return None,
-            WaitEnd::Cpu | WaitEnd::Children => Wait::Running,
-            WaitEnd::Disk => Wait::DiskRead,
-            WaitEnd::Memory => Wait::Memory,
-            WaitEnd::Flush => Wait::DiskWrite,
-            WaitEnd::Net(_) => Wait::Socket,
-            WaitEnd::Unknown if path.name.is_some() => Wait::Socket,
-            WaitEnd::Timer => Wait::Sleep,
+            End::Cpu | End::Children => Wait::Running,
+            End::Disk => Wait::DiskRead,
+            End::Memory => Wait::Memory,
+            End::Flush => Wait::DiskWrite,
+            End::Net => Wait::Socket,
+            End::Unknown if path.name.is_some() => Wait::Socket,
+            End::Timer => Wait::Sleep,
             _ => return None,
         };
         Some((main.wait, end))
@@ -270,7 +270,7 @@ impl<'a> Graph<'a> {
     pub(super) fn best(&self, mut alternatives: Vec<Vec<RoundPath>>) -> Vec<RoundPath> {
         let rank = |paths: &[RoundPath]| paths.iter().map(|path| path.end.rank()).min().unwrap_or(u8::MAX);
         let Some(least) = alternatives.iter().map(|paths| rank(paths)).min() else {
-            return RoundPath::only(WaitEnd::Unknown);
+            return RoundPath::only(End::Unknown);
         };
         alternatives.retain(|paths| rank(paths) == least);
         let part = 1.0 / alternatives.len() as f64;
@@ -281,7 +281,7 @@ impl<'a> Graph<'a> {
 /// Paths over each of these threads, in equal parts.
 fn to_threads<'g, 'a>(
     to: &[&'g GraphThread<'a>],
-    by: WaitEdge,
+    by: Edge,
     on: impl Fn(&'g GraphThread<'a>) -> Vec<RoundPath>,
 ) -> Vec<RoundPath> {
     let part = 1.0 / to.len().max(1) as f64;
@@ -289,13 +289,13 @@ fn to_threads<'g, 'a>(
 }
 
 impl GraphThread<'_> {
-    fn hop(&self, by: WaitEdge) -> WaitHop {
+    fn hop(&self, by: Edge) -> WaitHop {
         WaitHop { by, pid: self.pid, tid: self.tid }
     }
 
     /// What a running thread does.
     fn runs_or_reads(&self) -> Vec<RoundPath> {
-        let ends = [(WaitEnd::Cpu, 1.0 - self.at_disk), (WaitEnd::Disk, self.at_disk)];
+        let ends = [(End::Cpu, 1.0 - self.at_disk), (End::Disk, self.at_disk)];
         ends.into_iter()
             .filter(|(_, share)| *share > 0.0)
             .map(|(end, share)| RoundPath::end(end).part(share))
@@ -306,7 +306,7 @@ impl GraphThread<'_> {
 /// The wait counts for the GPU in proportion to the GPU's use.
 fn beside_device(paths: Vec<RoundPath>, busy: f64) -> Vec<RoundPath> {
     let rest = paths.into_iter().map(|path| path.part(1.0 - busy));
-    rest.filter(|path| path.share > 0.0).chain([RoundPath::end(WaitEnd::Device).part(busy)]).collect()
+    rest.filter(|path| path.share > 0.0).chain([RoundPath::end(End::Device).part(busy)]).collect()
 }
 
 /// Merges equal paths, and everything beyond [`MOST_PATHS`] into one path with an unknown end.
@@ -323,7 +323,7 @@ fn merged(paths: impl Iterator<Item = RoundPath>) -> Vec<RoundPath> {
         }
     }
     if rest > 0.0 {
-        kept.push(RoundPath::end(WaitEnd::Unknown).part(rest));
+        kept.push(RoundPath::end(End::Unknown).part(rest));
     }
     kept
 }
@@ -331,18 +331,18 @@ fn merged(paths: impl Iterator<Item = RoundPath>) -> Vec<RoundPath> {
 impl RoundPath {
     /// Whether it ends at something that explains a wait, or passes a lock or a full pipe, whose owner may do anything.
     pub(super) fn leads(&self) -> bool {
-        let held = |hop: &WaitHop| hop.by.is_file_lock() || hop.by == WaitEdge::Writes;
-        self.end.rank() < WaitEnd::Timer.rank() || self.hops.iter().any(held)
+        let held = |hop: &WaitHop| hop.by.is_file_lock() || hop.by == Edge::Writes;
+        self.end.rank() < End::Timer.rank() || self.hops.iter().any(held)
     }
 }
 
-impl WaitEnd {
+impl End {
     /// Orders possible paths: the likelier it is that the others wait for this one, the smaller.
-    pub(super) fn rank(&self) -> u8 {
+    pub(super) fn rank(self) -> u8 {
         match self {
             Self::Cpu | Self::Children => 0,
             Self::Disk | Self::Flush | Self::Memory => 1,
-            Self::Net(_) | Self::Device | Self::Lock(_) => 2,
+            Self::Net | Self::Device | Self::Lock => 2,
             Self::Timer | Self::Stopped | Self::Terminal => 3,
             Self::Loader => 7,
             Self::Unknown => 8,

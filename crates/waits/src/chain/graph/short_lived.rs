@@ -1,10 +1,11 @@
 //! Waits for short-lived children and threads, which are gone before they can be followed: known by the CPU time they
 //! leave behind.
 
-use super::super::paths::{WaitEdge, WaitEnd, WaitHop, is_at_sleeping_thread};
+use super::super::paths::{WaitHop, is_at_sleeping_thread};
 use super::super::round_paths::RoundPath;
 use super::{Graph, GraphThread};
 use crate::short_lived::{FOR_CHILDREN, FOR_THREADS, explained};
+use crate::taxonomy::{Edge, End};
 use crate::wait::Wait;
 use trainmon_rates::short_lived::ShortLived;
 use trainmon_sample::{Observation, ProcessSample};
@@ -62,21 +63,21 @@ impl Graph<'_> {
             [hop] => !self.by_process.contains_key(&hop.pid),
             _ => false,
         };
-        let leads_nowhere = |path: &RoundPath| path.end == WaitEnd::Unknown && path.name.is_none() && is_gone(path);
+        let leads_nowhere = |path: &RoundPath| path.end == End::Unknown && path.name.is_none() && is_gone(path);
         let explained = thread.explained;
         let for_threads = FOR_THREADS.contains(&thread.wait);
         let path = match thread.wait {
-            wait if FOR_CHILDREN.contains(&wait) => RoundPath::end(WaitEnd::Children).part(explained.children),
+            wait if FOR_CHILDREN.contains(&wait) => RoundPath::end(End::Children).part(explained.children),
             _ if for_threads => {
-                RoundPath::end(WaitEnd::Cpu).after(WaitHop::short_lived(thread.pid)).part(explained.threads)
+                RoundPath::end(End::Cpu).after(WaitHop::short_lived(thread.pid)).part(explained.threads)
             }
             _ => return paths,
         };
         // A sleeping thread is waited for only if it holds a lock. A thread that itself answers other processes
         // (torch's, which hands out descriptors) hardly ever is.
         let rests = |path: &RoundPath| {
-            is_at_sleeping_thread(&path.hops, &path.end)
-                || path.end == WaitEnd::Asked && matches!(path.hops.as_slice(), [hop] if hop.by == WaitEdge::Thread)
+            is_at_sleeping_thread(&path.hops, path.end)
+                || path.end == End::Asked && matches!(path.hops.as_slice(), [hop] if hop.by == Edge::Thread)
         };
         let may_be = |path: &RoundPath| leads_nowhere(path) || for_threads && rests(path);
         if path.share <= 0.0 || !paths.iter().all(may_be) {
