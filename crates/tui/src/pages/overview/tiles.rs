@@ -215,7 +215,7 @@ fn workers(frame: &Frame, scene: &Scene<'_>) -> Option<Tile> {
         ("queueing ", mean(|w| w.runnable, |w| w.runnable), format::share, ""),
         ("", batches, format::number, " batches/s"),
     ];
-    let name = labels::counted(workers.len(), "worker", "workers");
+    let name = format::counted(workers.len(), "worker", "workers");
     Some(tile(WORKERS, name, format!("{} active", format::share(active)), &more, scene))
 }
 
