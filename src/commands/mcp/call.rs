@@ -16,6 +16,7 @@ use trainmon_attach::jobs::JobCandidate;
 use trainmon_attach::jobs::candidates::scan::Scan;
 use trainmon_attach::jobs::session::{EndSignals, Session, SessionOptions};
 use trainmon_base::errors::{self, Failure};
+use trainmon_base::text::format::counted;
 use trainmon_base::text::format::{bytes, duration};
 use trainmon_base::zone;
 use trainmon_diagnosis::diagnosis::Verdict;
@@ -25,7 +26,6 @@ use trainmon_sample::{GpuSample, Sample, SourceState, SourceStatus};
 use trainmon_serve::mcp::protocol::{Era, Feature};
 use trainmon_serve::mcp::untrusted::{ForeignTexts, NOTE, REASON_MAX, quote};
 use trainmon_sources::kineto::ProfileWish;
-use trainmon_tui::labels::counted;
 use trainmon_views::comparison::{AnyComparison, Comparison};
 use trainmon_views::run_report::RunReport;
 
