@@ -51,13 +51,13 @@ use trainmon_attach::jobs::followed::FollowedJobs;
 use trainmon_attach::jobs::session::{self, EndSignals, Reopening, Session};
 use trainmon_base::errors::{self, ExitCode};
 use trainmon_base::streams::Stream;
+use trainmon_base::text::format::counted;
 use trainmon_diagnosis::diagnosis::Verdict;
 use trainmon_diagnosis::pipeline::Tick;
 use trainmon_outputs::log::LogOut;
 use trainmon_outputs::whole_file::cannot_write;
 use trainmon_rates::RatesOptions;
 use trainmon_sources::{Roots, SourceOptions};
-use trainmon_tui::labels::counted;
 use trainmon_waits::frame::Frame;
 
 /// The last frame and verdict that were shown or written.

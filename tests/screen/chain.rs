@@ -66,7 +66,8 @@ fn locked() -> Vec<ChainNode> {
 /// What is followed in second `t`.
 pub fn rates(t: u64) -> ChainRates {
     let waits = 0.5 + 0.3 * (t as f64 / 11.0 * std::f64::consts::TAU).sin();
-    let path = |hops, end, share: f64| WaitPath { hops, end, name: None, lock: None, seconds: share as f32, idle_s: 0.0 };
+    let path =
+        |hops, end, share: f64| WaitPath { hops, end, name: None, lock: None, seconds: share as f32, idle_s: 0.0 };
     let worker = || vec![WaitHop { by: Edge::Reads, pid: 1301, tid: 1301 }];
     let paths = vec![
         path(worker(), End::Cpu, waits),

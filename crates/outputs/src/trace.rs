@@ -22,11 +22,11 @@ use timed::Unended;
 use wait_chain::ChainSlice;
 use wall_clock::WallClock;
 
-use super::activity;
 use super::csv::{hundredths, numbers};
 use trainmon_base::text::sanitise;
 use trainmon_diagnosis::diagnosis::Verdict;
 use trainmon_diagnosis::pipeline::Tick;
+use trainmon_views::activity;
 use trainmon_waits::frame::TrainerRates;
 use trainmon_waits::time_split::LoopActivity;
 

@@ -11,7 +11,7 @@ use super::theme::{Look, Theme, WithLook};
 use trainmon_diagnosis::diagnosis::Verdict;
 use trainmon_diagnosis::diagnosis::verdict::Class;
 use trainmon_diagnosis::history::timeline::{Timeline, TimelinePoint, TimelineWindow};
-use trainmon_outputs::stages;
+use trainmon_views::stages;
 use trainmon_waits::time_split::LoopActivity;
 
 /// Maximum width of a chart, cells; on a wider terminal charts stay this wide.

@@ -9,9 +9,9 @@ use trainmon_base::stats::mean;
 use trainmon_base::text::sanitise;
 use trainmon_diagnosis::diagnosis::verdict::{Class, Missing, Subject, Verdict};
 use trainmon_diagnosis::history::timeline;
-use trainmon_outputs::stages;
 use trainmon_rates::frame::GpuRates;
 use trainmon_sample::{SourceState, SourceStatus};
+use trainmon_views::stages;
 use trainmon_waits::Frame;
 use trainmon_waits::frame::WorkerRates;
 use trainmon_waits::time_split::LoopActivity;
@@ -216,7 +216,7 @@ fn workers(frame: &Frame, scene: &Scene<'_>) -> Option<Tile> {
         ("queueing ", mean(|w| w.runnable, |w| w.runnable), format::share, ""),
         ("", batches, format::number, " batches/s"),
     ];
-    let name = labels::counted(workers.len(), "worker", "workers");
+    let name = format::counted(workers.len(), "worker", "workers");
     Some(tile(WORKERS, name, format!("{} active", format::share(active)), &more, scene))
 }
 

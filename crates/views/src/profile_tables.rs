@@ -1,7 +1,7 @@
 //! The tables of a profile: calls that wait, idle moments, kernels, collectives, copies, operators, modules, efficiency.
 
 use super::section::{Column, Section, SectionBody, whole};
-use trainmon_base::text::format::{UNMEASURED, Unit, bytes, precise, precise_in_unit};
+use trainmon_base::text::format::{UNMEASURED, Unit, bytes, counted, precise, precise_in_unit};
 use trainmon_base::text::named_enum;
 use trainmon_profiles::account::{
     Bound, CopyDirection, CopyRow, EfficiencyAccount, EfficiencyRow, IdleReason, IdleRow, ProfileAccount, SyncRow,
@@ -62,7 +62,7 @@ pub fn tables(account: &ProfileAccount) -> impl Iterator<Item = (TableName, Sect
 }
 
 /// A table whose first rows are enough for a short report.
-pub(super) fn brief(title: &str, columns: Vec<Column>, rows: Vec<Vec<String>>) -> Section {
+pub fn brief(title: &str, columns: Vec<Column>, rows: Vec<Vec<String>>) -> Section {
     let more = rows.len().saturating_sub(ROWS_IN_FULL);
     let rows = rows.into_iter().take(ROWS_IN_FULL).collect();
     Section { brief: ROWS_IN_BRIEF, more, ..Section::new(title, SectionBody::Table(columns, rows)) }
@@ -131,7 +131,7 @@ fn number(value: f64, decimals: usize) -> String {
     if value.is_finite() { format!("{value:.decimals$}") } else { UNMEASURED.to_owned() }
 }
 
-pub(super) fn finite(value: Option<f64>) -> Option<f64> {
+pub(crate) fn finite(value: Option<f64>) -> Option<f64> {
     value.filter(|value| value.is_finite())
 }
 
@@ -175,7 +175,7 @@ fn syncs(account: &ProfileAccount) -> Section {
 }
 
 /// Calls that were counted from outside.
-pub(super) fn counted_calls(account: &ProfileAccount) -> Section {
+pub fn counted_calls(account: &ProfileAccount) -> Section {
     let title = "Calls of the GPU's runtime, counted from outside";
     let Some(calls) = &account.calls else { return brief(title, Vec::new(), Vec::new()) };
     let error = |row: &CallRow| finite(row.error).map_or_else(String::new, |error| format!(" ±{}", whole(error)));
@@ -186,7 +186,7 @@ pub(super) fn counted_calls(account: &ProfileAccount) -> Section {
         .left("call", |row| row.call.clone())
         .left("thread", |row| format!("{} {}", row.tid, row.thread).trim_end().to_owned())
         .section(title);
-    let windows = if calls.windows == 1 { "1 window".to_owned() } else { format!("{} windows", calls.windows) };
+    let windows = counted(calls.windows, "window", "windows");
     let counted = format!(
         "Counted for {} in {windows}, calls that wait for {}. It cost the job {} of the time at most.",
         length(calls.counted_ms),
