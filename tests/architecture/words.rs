@@ -86,7 +86,7 @@ const PLACES: &[(&str, &str, &str)] = &[
     ("crates/sources/src/nvml.rs", "devices", "a folder of sysfs"),
     ("crates/rates/src/storage", "device|devices", "block devices"),
     ("crates/sample/src/storage", "device|devices", "block devices"),
-    ("crates/waits/src/taxonomy.rs", "device", "a kind of wait in recordings"),
+    ("crates/waits/src/taxonomy.rs", "device|asked", "words of the JSON"),
     ("crates/sources/src/recording/schema_1.rs", "device", "a kind of wait in recordings"),
     ("crates/sample/src", "mend", "the key in older recordings"),
     ("crates/sample/src/process.rs", "trainer|feeder", "the names of roles"),
