@@ -148,6 +148,7 @@ if ! command -v prometheus >/dev/null && [ ! -x "$venv/bin/prometheus" ]; then
     rm -rf "$unpacked"
 fi
 part 'mypy, with torch' types
+part 'features' "$venv/bin/python" tests/dev.py features --check
 part 'Rust tests' cargo test --quiet
 part 'release build' cargo build --quiet --release --bins --examples
 part 'harness tests' "$venv/bin/python" -m unittest discover tests

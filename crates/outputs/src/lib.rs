@@ -14,6 +14,7 @@ pub mod html;
 pub mod json;
 pub mod log;
 pub mod markdown;
+#[cfg(feature = "metrics")]
 pub mod metrics;
 pub mod profile_sections;
 pub mod profile_tables;
@@ -27,5 +28,7 @@ pub mod stages;
 #[cfg(test)]
 mod testing;
 pub mod text;
+#[cfg(feature = "trace")]
 pub mod trace;
+pub mod trace_out;
 pub mod whole_file;
