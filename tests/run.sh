@@ -126,6 +126,7 @@ part 'clippy' cargo clippy --quiet --all-targets -- -D warnings
 if [ -n "$quick" ]; then
     part 'build the tests' cargo test --quiet --no-run
     part 'unit tests' cargo test --quiet --lib
+    part 'example of the diagnosis' cargo test --quiet --doc --package trainmon-diagnosis
     for name in architecture docs diagnosis screen; do
         part "$name" cargo test --quiet --test "$name"
     done
