@@ -117,7 +117,8 @@ impl ChainTree<'_> {
         let mut parent = Some(0);
         for (at, hop) in way.hops.iter().enumerate() {
             if at == 0
-                && let Some(path) = way.lock.as_ref().filter(|_| hop.by.is_file_lock())
+                && hop.by.is_file_lock()
+                && let Some(path) = &way.lock
             {
                 let lock = ChainNode {
                     who: Who::Resource(path.to_string()),

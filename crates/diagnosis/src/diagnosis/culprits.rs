@@ -264,7 +264,8 @@ pub(super) fn processes(window: &Features) -> Vec<Culprit> {
 
 /// Readers of the loop's output.
 pub(super) fn readers(window: &Features) -> Vec<Culprit> {
-    by_loss(window, |way| Some(peer(window, way.hops.first().filter(|_| way.part == Purpose::Output)?.pid)))
+    let is_output = |way: &&ChainPath| way.part == Purpose::Output;
+    by_loss(window, |way| Some(peer(window, Some(way).filter(is_output)?.hops.first()?.pid)))
 }
 
 pub(super) fn addresses(window: &Features) -> Vec<Culprit> {
