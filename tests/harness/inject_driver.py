@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -35,6 +36,7 @@ class InjectJob:
     """A running inject_job.py; `with` ends it."""
 
     def __init__(self, *options: str, python: str = sys.executable, environment: dict[str, str] | None = None) -> None:
+        self.options = options
         self.output = tempfile.TemporaryFile("w+")  # noqa: SIM115
         self.process = subprocess.Popen(
             # This folder has modules whose names are those of the standard library.
@@ -50,9 +52,19 @@ class InjectJob:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def end(self) -> None:
         self.process.kill()
         self.process.communicate()
         self.output.close()
+
+    def pause(self) -> None:
+        """Has it take no steps until `go_on`; its workers come to rest once they are ahead of it."""
+        self.process.send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        self.process.send_signal(signal.SIGCONT)
 
     @property
     def pid(self) -> int:
@@ -87,8 +99,8 @@ class InjectJob:
 
     def train(self, steps: int = 20) -> None:
         """Waits until it has taken so many more steps."""
-        before = len(self.ask("steps"))
-        wait_until(lambda: len(self.ask("steps")) >= before + steps)
+        before = self.ask("count")
+        wait_until(lambda: self.ask("count") >= before + steps)
 
 
 class Waiting:

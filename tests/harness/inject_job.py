@@ -3,9 +3,9 @@
     python inject_job.py [--workers 2] [--epoch 1000] [--thread] [--no-torch]
 
 It trains, and answers each line of standard input with a line of JSON: `state` (what could be left behind), `steps` (its own log),
-`run FILE` (runs a script in the main thread, between two batches, as sys.remote_exec does), `profile [FILE]` (runs torch's
-profiler over the next steps by itself, and the script within), `growth` (of the workers' memory, MiB), `hold SECONDS` (the main
-thread is in one long call), `end`.
+`count` (its steps so far), `run FILE` (runs a script in the main thread, between two batches, as sys.remote_exec does),
+`profile [FILE]` (runs torch's profiler over the next steps by itself, and the script within), `growth` (of the workers' memory,
+MiB), `hold SECONDS` (the main thread is in one long call), `end`.
 """
 
 from __future__ import annotations
@@ -149,6 +149,8 @@ def answer(loop: Loop | None, line: str) -> Any:
         return state()
     if word == "steps":
         return STEPS
+    if word == "count":
+        return len(STEPS)
     return loop.growth_mib if word == "growth" and loop else None
 
 

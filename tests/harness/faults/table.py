@@ -55,7 +55,7 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--examples", type=pathlib.Path, default=release / "examples", help="the folder of the fakes")
     parser.add_argument("--only", default="", help="names, or parts of them, separated by commas")
     parser.add_argument("--list", action="store_true", help="list the faults and exit")
-    parser.add_argument("--jobs", type=int, default=4, help="faults to cause at the same time (default: %(default)s)")
+    parser.add_argument("--jobs", type=int, default=6, help="faults to cause at the same time (default: %(default)s)")
     args = parser.parse_args(words)
     args.trainmon, args.examples = args.trainmon.resolve(), args.examples.resolve()
     wanted = [word.strip() for word in args.only.split(",") if word.strip()]

@@ -9,8 +9,10 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from harness.paths import HARNESS, TRAINMON
 from harness.profiles.made_here import STEPS, TRUTH
@@ -42,12 +44,18 @@ class MadeHere(unittest.TestCase):
         self.assertEqual([process.wait(SECONDS) for process in running], [0] * ranks)
         return files
 
+    def verdict(self, name: str) -> dict[str, Any]:
+        with tempfile.TemporaryDirectory() as folder:
+            file = self.traces(name, folder)[0]
+            ran = subprocess.run([TRAINMON, "diagnose", str(file), "--json"], capture_output=True, text=True, timeout=SECONDS, check=True)
+            return dict(json.loads(ran.stdout))
+
     def test_each_is_named(self) -> None:
-        for name, (kind, cause, word) in TRUTH.items():
-            with self.subTest(name), tempfile.TemporaryDirectory() as folder:
-                file = self.traces(name, folder)[0]
-                ran = subprocess.run([TRAINMON, "diagnose", str(file), "--json"], capture_output=True, text=True, timeout=SECONDS, check=True)
-                verdict = json.loads(ran.stdout)
+        # Each takes a core while it imports torch.
+        with ThreadPoolExecutor(2) as pool:
+            verdicts = pool.map(self.verdict, TRUTH)
+        for (name, (kind, cause, word)), verdict in zip(TRUTH.items(), verdicts):
+            with self.subTest(name):
                 said = verdict["summary"] + " ".join(culprit["name"] for culprit in verdict["culprits"])
                 self.assertEqual((verdict["class"], verdict["cause"]), (kind, cause), said)
                 self.assertIn(word, said)
