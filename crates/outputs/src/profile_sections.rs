@@ -5,7 +5,7 @@ use jiff::tz::TimeZone;
 pub use super::profile_tables::length;
 use super::profile_tables::{brief, counted_calls, finite, tables};
 use super::section::{Column, Point, Section, SectionBody, point, whole};
-use trainmon_base::text::format::{duration, precise};
+use trainmon_base::text::format::{counted, duration, precise};
 use trainmon_base::zone;
 use trainmon_diagnosis::diagnosis::Verdict;
 use trainmon_profiles::account::{DeviceAccount, IdleReason, LaunchAccount, LoopAccount, ProfileAccount, StepMark};
@@ -186,7 +186,7 @@ fn collectives_note(device: &DeviceAccount) -> Option<String> {
 
 fn kernels_note(device: &DeviceAccount) -> Option<String> {
     let median = finite(device.median_kernel_us)?;
-    let streams = if device.streams == 1 { "1 stream".to_owned() } else { format!("{} streams", device.streams) };
+    let streams = counted(device.streams, "stream", "streams");
     let few =
         device.few_blocks.zip(device.multiprocessors).filter(|(share, _)| *share >= 0.01).map(|(share, count)| {
             format!(

@@ -47,7 +47,8 @@ impl RankScope {
             let shares = judged.map(|rank| rank.shares).or(verdict.shares.filter(|_| !is_one_of_many));
             let collectives =
                 judged.map_or_else(|| own_collectives(verdict, is_one_of_many), |rank| rank.collectives);
-            let busy = trainmon_rates::mean(gpus.iter().map(|gpu| gpu.job_utilization_pct.or(gpu.utilization_pct)));
+            let busy =
+                trainmon_base::stats::mean(gpus.iter().map(|gpu| gpu.job_utilization_pct.or(gpu.utilization_pct)));
             let busy = busy.map_or(0.0, |pct| pct / 100.0);
             // A rank without others waits for none.
             let among_others = if is_one_of_many || trainer.place.is_some() { shares } else { None };
