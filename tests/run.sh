@@ -157,7 +157,7 @@ install_the_rest() {
 
 part 'linters and py-spy' "${pip[@]}" -r tests/requirements-quick.txt
 part 'format' cargo fmt --all -- --check
-part 'ruff' "$venv/bin/ruff" check tests
+part 'ruff' "$venv/bin/ruff" check measure tests
 part 'mypy' types
 if [ -z "$quick" ]; then
     beside 'licenses, duplicates' licenses
@@ -196,14 +196,14 @@ part 'other Rust tests' cargo test --quiet --lib --bins "${others[@]}"
 part 'examples in the docs' cargo test --quiet --doc
 part 'release build' cargo build --quiet --release --bins --examples
 # These two mostly wait, so they run at the same time.
-slow=tests/harness/unit/test_inject.py
+slow=tests/unit/test_inject.py
 fast=()
-for path in tests/harness/unit/test_*.py; do [ "$path" = "$slow" ] || fast+=("$path"); done
+for path in tests/unit/test_*.py; do [ "$path" = "$slow" ] || fast+=("$path"); done
 # What runs beside other parts ignores interrupts, which is what some of these tests send.
 units=(env --default-signal=INT,QUIT PYTHONPATH=tests "$venv/bin/python" -m unittest)
 beside 'Python tests, injected' "${units[@]}" "$slow"
 part 'Python tests' "${units[@]}" "${fast[@]}"
 await 'Python tests, injected'
-part 'size of the engine' "$venv/bin/python" tests/dev.py size
-part 'faults' "$venv/bin/python" tests/faults.py
-part 'short evaluation' "$venv/bin/python" tests/evaluate.py --quick --min-class 0.75 --no-contradictions
+part 'size of the engine' "$venv/bin/python" measure size
+part 'faults' "$venv/bin/python" measure faults
+part 'short evaluation' "$venv/bin/python" measure evaluate --quick --min-class 0.75 --no-contradictions
