@@ -43,7 +43,7 @@ class Tables(unittest.TestCase):
         known = measured.tables(measured.DOCUMENT.read_text(encoding="utf-8"))
         self.assertTrue(known)
         for command in known.values():
-            self.assertRegex(command, r"^python tests/(evaluate\.py --?|dev\.py )\w")
+            self.assertRegex(command, r"^python measure (evaluate --?)?\w")
 
     def called(self, *arguments: str) -> tuple[int, str]:
         said = io.StringIO()
