@@ -6,7 +6,7 @@ use std::path::Path;
 use trainmon::jobs::actions;
 use trainmon::sample::ProcessId;
 
-use crate::process::{Target, helper, nice, pause, process_id, state, until};
+use crate::process::{Target, helper, nice, process_id, state, until};
 
 const TERM: i32 = 15;
 

@@ -1,7 +1,6 @@
 //! `trainmon run` in a terminal: which signals reach the program, how often, and what is left of its output.
 
 use std::fs;
-use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 

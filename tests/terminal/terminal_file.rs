@@ -88,7 +88,8 @@ fn suspending_without_job_control_comes_straight_back() {
 
 #[test]
 fn suspending_hands_the_terminal_to_the_shell_and_fg_brings_the_screen_back() {
-    let script = format!("set -m; {}; stty -a; echo IN-SHELL; fg >/dev/null; echo AFTER", drawing("suspend").join(" "));
+    let script =
+        format!("set -m; {}; stty -a; echo IN-SHELL; fg >/dev/null; echo AFTER", drawing("suspend").join(" "));
     let seen = in_terminal(&["bash", "-c", &script], SIZE);
     seen.assert_restored();
     let text = seen.text();
