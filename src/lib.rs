@@ -19,6 +19,7 @@ pub use trainmon_sample as sample;
 pub use trainmon_serve::{http, mcp};
 pub use trainmon_sources as sources;
 pub use trainmon_tui as tui;
+pub use trainmon_views as views;
 
 use std::ffi::OsString;
 use std::io::IsTerminal;
