@@ -16,7 +16,7 @@
     python measure fleet           check the late ranks that fleet names, with a real Prometheus
     python measure vm              test other kernels, rights and limits in virtual machines
     python measure record          record labeled workloads for tests/recordings
-    python measure profiles        compare the account of torch.profiler traces with a plain one, and with another tool
+    python measure profiles        compare the account of torch.profiler traces with a plain one
     python measure golden          write all that is made of the recordings, and compare it with what another build made
     python measure probes          measure what counting calls from outside costs a job, and kill trainmon meanwhile
     python measure injected        profile jobs of Python 3.14 that were not started for it, and look for what is left

@@ -1,8 +1,8 @@
 """Fits the confidence of verdicts to how often they are right.
 
-    python measure calibrate                              use tests/calibration.csv as it is
+    python measure calibrate                              use measure/calibration.csv as it is
     python measure calibrate RUNS.json …                  also use these evaluations
-    python measure calibrate RUNS.json … --csv tests/calibration.csv --set-odds
+    python measure calibrate RUNS.json … --csv measure/calibration.csv --set-odds
 
 `measure evaluate --json RUNS.json` writes RUNS.json. Its claims replace those of the same programs with the same options; all
 others stay. The last form calibrates anew: it writes the CSV file, and sets `ODDS` in crates/diagnosis/src/diagnosis/calibration.rs to the value
@@ -10,7 +10,7 @@ that fits best. Run the evaluations with the build to calibrate:
 
     python measure evaluate --runs 1 --duration 8 --json with.json
     python measure evaluate --runs 1 --duration 8 --no-stacks --json without.json
-    python measure calibrate with.json without.json --csv tests/calibration.csv --set-odds
+    python measure calibrate with.json without.json --csv measure/calibration.csv --set-odds
 
 The file also holds first verdicts on programs outside this repository (`elsewhere`), written by people who did not know the
 rules, or for a single test. The fit uses all programs that are not held out; the output also shows figures for those that are.
@@ -24,11 +24,11 @@ from pathlib import Path
 
 from measure import options
 from measure.evaluation import calibration
-from measure.paths import ROOT, TESTS
+from measure.paths import MEASURE, ROOT
 from measure.text import show
 from workloads.labels import LABELS
 
-CSV, SOURCE = os.path.join(TESTS, "calibration.csv"), os.path.join(ROOT, "crates/diagnosis/src/diagnosis/calibration.rs")
+CSV, SOURCE = os.path.join(MEASURE, "calibration.csv"), os.path.join(ROOT, "crates/diagnosis/src/diagnosis/calibration.rs")
 LABELLED = {label.name for label in LABELS}
 
 

@@ -3,12 +3,11 @@
     cargo build --release
     python measure profiles DIR                            every trace in DIR; the plain account is measure/profiles/reference.py
     python measure profiles DIR --against FILE.jsonl       the plain account is in a file, one row of JSON for each trace
-    python measure profiles --peers DIR                    HolisticTraceAnalysis on the same files, and how long both take
     python measure profiles --speed 100 10gz 1000          a made-up trace of 100 MB, one of 10 MB of gzip, one of 1 GB
     python measure profiles --hostile                      damaged files, bombs, and times that cannot be
 
 Prints both rows of each trace, and under them what differs: a share by more than 0.5 points of the window, or a count. Fails if
-anything does. HolisticTraceAnalysis is installed from PyPI into target/peers, which is a virtual environment of its own.
+anything does.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from measure import options
-from measure.paths import BUILDS, TRAINMON
-from measure.profiles import hostile, peers, speed
+from measure.paths import TRAINMON
+from measure.profiles import hostile, speed
 from measure.profiles.reference import SHARES, NotATrace, account
 from measure.profiles.run import Ran, diagnose
 from measure.text import show
@@ -215,11 +214,9 @@ def main(words: list[str]) -> int:
     parser.add_argument("folder", nargs="?", help="a folder with traces")
     parser.add_argument("--trainmon", default=TRAINMON, help="the program")
     parser.add_argument("--against", metavar="FILE.jsonl", help="rows of the plain account")
-    parser.add_argument("--peers", metavar="DIR", help="compare with HolisticTraceAnalysis on the traces in this folder")
     parser.add_argument("--speed", nargs="*", metavar="MB", help="measure made-up traces of this size (default: 100 10gz 1000)")
     parser.add_argument("--hostile", action="store_true", help="feed it damaged files")
     parser.add_argument("--keep", metavar="DIR", help="keep made-up traces here")
-    parser.add_argument("--venv", default=os.path.join(BUILDS, "peers"), help="where HolisticTraceAnalysis is installed [target/peers]")
     given = parser.parse_args(words)
     if not os.path.exists(given.trainmon):
         return options.failed(NAME, f"{given.trainmon} not found; build it: cargo build --release")
@@ -229,8 +226,6 @@ def main(words: list[str]) -> int:
 def chosen(given: argparse.Namespace) -> int:
     options.end_as_interrupted()
     try:
-        if given.peers:
-            return peers.compare(given.peers, given.trainmon, given.venv)
         if given.speed is not None:
             return speed.measure(given.speed or list(speed.SIZES), given.trainmon, given.keep)
         if given.hostile:
@@ -241,4 +236,4 @@ def chosen(given: argparse.Namespace) -> int:
         return 130
     except (RuntimeError, OSError, ValueError) as error:
         return options.failed(NAME, error)
-    return options.failed(NAME, "name a folder, or one of --peers, --speed and --hostile", 2)
+    return options.failed(NAME, "name a folder, or one of --speed and --hostile", 2)

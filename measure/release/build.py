@@ -15,7 +15,7 @@ import sys
 import tomllib
 from dataclasses import dataclass
 
-from measure.paths import TESTS
+from measure.paths import MEASURE
 
 #: Earliest time in a zip archive, 1980-01-01: used if there is no commit to take the time from.
 EPOCH_OF_ZIP = 315532800
@@ -85,7 +85,7 @@ class Sources:
         python = os.path.join(self.tools, "bin", "python")
         if not os.path.exists(python):
             run(sys.executable, "-m", "venv", self.tools)
-        wanted = os.path.join(TESTS, "requirements-package.txt")
+        wanted = os.path.join(MEASURE, "requirements-package.txt")
         run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", wanted)
 
     def need_target(self, triple: str) -> None:

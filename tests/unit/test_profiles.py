@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from measure.profiles import command, made_up, peers, speed
+from measure.profiles import command, made_up, speed
 from measure.profiles.intervals import length, union, within, without
 from measure.profiles.reference import Account, Event, NotATrace, account, complete, innermost, nanoseconds
 from measure.profiles.run import Ran, measured
@@ -204,20 +204,3 @@ class Measuring(InFolder):
         self.assertFalse(ran.in_time)
         self.assertLess(ran.wall_s, 5)
         self.assertEqual(ran.status, -9)
-
-
-class Peers(InFolder):
-    def pair(self, busy_ms: float, overlap: float | None = None, expected_ms: float = 50.0, **changes: Any) -> peers.Pair:
-        ours = Ran(0, json.dumps({"profile": profile(**changes)}), "", 0.02, 0.02, 10.0, True)
-        theirs = Ran(0, "", "", 1.0, 1.0, 100.0, True)
-        hta: dict[str, Any] = {"busy_ms": busy_ms, "compute_ms": busy_ms, "idle_ms": 50.0, "overlap": overlap, "idle_by": {}, "seconds": 0.5}
-        return peers.Pair("a.json", ours, theirs, hta, peers.Expected(expected_ms, 50.0, 100.0, 1))
-
-    def test_a_difference_is_explained_or_marked(self) -> None:
-        self.assertEqual(self.pair(50.4).differs(), "")
-        self.assertEqual(self.pair(60.0, expected_ms=60.0).differs(), "HTA: the whole file")
-        self.assertTrue(self.pair(60.0).differs().startswith("? HTA is off"))
-        self.assertTrue(self.pair(50.0, busy=0.6).differs().startswith("? trainmon is off"))
-        self.assertEqual(self.pair(50.0, overlap=0.25, communication=0.4, exposed=0.3).differs(), "")
-        self.assertEqual(self.pair(50.0, overlap=0.35, communication=0.4, exposed=0.3).differs(), "? the overlap differs")
-        self.assertEqual(round(self.pair(50.0).ratio()), 50)
