@@ -9,6 +9,7 @@
     python measure taken           compare profiles of running programs with what these log
     python measure measured        write the tables of docs/measured.md
     python measure package         build the wheel, the tarball and the .deb, and try each one
+    python measure features        show what features add to the program, or check that each compiles alone
     python measure peers           compare the cost of trainmon with that of other monitors
     python measure day             measure what a long recording costs to keep and to open
     python measure following       measure what export and watch cost, and whether they stay small for days
@@ -41,6 +42,7 @@ COMMANDS = {
     "taken": "measure.evaluation.taken",
     "measured": "measure.measured",
     "package": "measure.release.package",
+    "features": "measure.release.features",
     "peers": "measure.evaluation.peers",
     "day": "measure.day",
     "following": "measure.following",

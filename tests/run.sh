@@ -172,6 +172,7 @@ if [ -n "$quick" ]; then
     names_of_tests=(architecture docs diagnosis screen)
     part 'build the tests' cargo test --quiet --no-run --lib --examples --test cli "${names_of_tests[@]/#/--test=}"
     part 'unit tests' cargo test --quiet --lib
+    part 'example of the diagnosis' cargo test --quiet --doc --package trainmon-diagnosis
     for name in "${names_of_tests[@]}"; do
         part "$name" cargo test --quiet --test "$name"
     done
@@ -190,6 +191,7 @@ done
 await 'licenses, duplicates'
 await 'torch (3 GB once)'
 part 'mypy, with torch' types
+part 'features' "$venv/bin/python" measure features --check
 part 'cli' cli "${long[@]/#/--skip=}"
 part 'cli, watching for long' cargo test --quiet --test cli -- "${long[@]}"
 part 'other Rust tests' cargo test --quiet --lib --bins "${others[@]}"

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::Context;
 use tokio::task::JoinSet;
 
-use super::export::{text_of, token};
+use super::http_files::{text_of, token};
 use super::live::say_what_to_do;
 use crate::cli::FleetArgs;
 use crate::config::Settings;

@@ -213,7 +213,6 @@ fn is_removed_empty(path: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
 
     use super::*;
     use crate::csv::header;
