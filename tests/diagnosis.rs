@@ -30,13 +30,12 @@ use trainmon::diagnosis::causes::{Cause, Confirmed};
 use trainmon::diagnosis::chain::{ChainNode, waits_for};
 use trainmon::diagnosis::verdict::{Ceiling, Class, Limit, Verdict};
 use trainmon::diagnosis::{Context, Diagnosis, causes};
-use trainmon::rates::Frame;
-use trainmon::rates::Wait;
-use trainmon::rates::frame::{
-    GpuLink, GpuRates, HostRates, JobRates, MountRates, StorageRates, TrainerRates, WorkerRates,
-};
-use trainmon::rates::time_split::TimeSplit;
+use trainmon::rates::frame::{GpuLink, GpuRates, HostRates, JobRates, MountRates, StorageRates};
 use trainmon::sample::{MountKind, ProcessId, ProcessRole, Sample};
+use trainmon::waits::Frame;
+use trainmon::waits::Wait;
+use trainmon::waits::frame::{TrainerRates, WorkerRates};
+use trainmon::waits::time_split::TimeSplit;
 
 #[path = "support/contradictions.rs"]
 mod contradictions;
