@@ -1,9 +1,9 @@
 //! The size of the program: code lines of each crate, and the numbers that tune rates, waits and diagnosis.
 //!
 //! A code line holds a part of the program that is neither blank, nor a comment, nor of a test. Constants count in the rooms
-//! `rates`, `waits` and `diagnosis`: each row of a `thresholds!` table as one, and so does each other constant of type `f64` or `f32`. A tuple counts
-//! once for each number in it. Integers are shown apart, because they are mostly sizes, limits and clock units. Arrays and structs do
-//! not count: they list facts, or refer to numbers that have their own row.
+//! `rates`, `waits` and `diagnosis`: each row of a `thresholds!` table as one, and so does each other constant of type `f64` or
+//! `f32`. A tuple counts once for each number in it. Integers are shown apart, because they are mostly sizes, limits and clock
+//! units. Arrays and structs do not count: they list facts, or refer to numbers that have their own row.
 
 use std::collections::{BTreeMap, BTreeSet};
 
