@@ -181,11 +181,11 @@ if [ -n "$quick" ]; then
 fi
 
 part 'build the tests' cargo test --quiet --no-run
-# The names of the integration tests, without the one that is run by itself.
+# The names of the integration tests, without those that are run by themselves.
 others=()
 for path in tests/*.rs tests/*/main.rs crates/*/tests/*.rs; do
     name=$(basename "${path%/main.rs}" .rs)
-    [ ! -f "$path" ] || [ "$name" = cli ] || others+=(--test "$name")
+    [ ! -f "$path" ] || [[ $name =~ ^(cli|terminal)$ ]] || others+=(--test "$name")
 done
 
 await 'licenses, duplicates'
@@ -194,6 +194,7 @@ part 'mypy, with torch' types
 part 'features' "$venv/bin/python" measure features --check
 part 'cli' cli "${long[@]/#/--skip=}"
 part 'cli, watching for long' cargo test --quiet --test cli -- "${long[@]}"
+part 'terminal' cargo test --quiet --test terminal -- --test-threads 4
 part 'other Rust tests' cargo test --quiet --lib --bins "${others[@]}"
 part 'examples in the docs' cargo test --quiet --doc
 part 'release build' cargo build --quiet --release --bins --examples

@@ -10,7 +10,8 @@ import os
 import sys
 import time
 
-sys.path.append(os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "tests"))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path += [ROOT, os.path.join(ROOT, "tests")]
 
 from workloads.common import given, options, run
 

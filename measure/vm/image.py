@@ -18,7 +18,7 @@ from measure.paths import ROOT
 
 from .packages import Unavailable, Unpacked, called, with_dependencies
 
-#: What runs in a guest: under /opt/vm it has the same names. Python looks for modules in tests/ there.
+#: What runs in a guest: under /opt/vm it has the same names. Python looks for modules there and in its tests/.
 GUEST = "measure/vm/guest"
 IN_GUEST = (
     f"{GUEST}/start", f"{GUEST}/runner.py", f"{GUEST}/switches.py", "measure/vm/jobs/train.py", "tests/workloads/simulated_gpu.py",

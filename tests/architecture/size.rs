@@ -1,9 +1,9 @@
-//! The size of the program: code lines of each crate, and the numbers that tune rates and diagnosis.
+//! The size of the program: code lines of each crate, and the numbers that tune rates, waits and diagnosis.
 //!
-//! A code line holds a part of the program that is neither blank, nor a comment, nor of a test. Constants count in the rooms `rates`
-//! and `diagnosis`: each row of a `thresholds!` table as one, and so does each other constant of type `f64` or `f32`. A tuple counts
-//! once for each number in it. Integers are shown apart, because they are mostly sizes, limits and clock units. Arrays and structs do
-//! not count: they list facts, or refer to numbers that have their own row.
+//! A code line holds a part of the program that is neither blank, nor a comment, nor of a test. Constants count in the rooms
+//! `rates`, `waits` and `diagnosis`: each row of a `thresholds!` table as one, and so does each other constant of type `f64` or
+//! `f32`. A tuple counts once for each number in it. Integers are shown apart, because they are mostly sizes, limits and clock
+//! units. Arrays and structs do not count: they list facts, or refer to numbers that have their own row.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use crate::items::Constant;
 use crate::source::Code;
 use crate::tokens::{Kind, Token, tokens};
 
-const ENGINE: [&str; 2] = ["rates", "diagnosis"];
+const ENGINE: [&str; 3] = ["rates", "waits", "diagnosis"];
 const FLOATS: [&str; 2] = ["f32", "f64"];
 const INTEGERS: [&str; 12] = ["i8", "i16", "i32", "i64", "i128", "isize", "u8", "u16", "u32", "u64", "u128", "usize"];
 
@@ -71,7 +71,7 @@ fn part(file: &File) -> String {
 pub struct Size {
     /// Code lines by crate.
     pub parts: BTreeMap<String, usize>,
-    /// How many numbers the constants of rates and diagnosis hold.
+    /// How many numbers the constants of rates, waits and diagnosis hold.
     pub numbers: BTreeMap<Counted, usize>,
     /// Each constant, with its kind and file.
     pub names: Vec<String>,

@@ -48,16 +48,16 @@ fn main() -> ExitCode {
     let lines: usize = size.parts.values().sum();
     let [tabled, other, integers] =
         [Counted::Tabled, Counted::Other, Counted::Integer].map(|kind| size.numbers(kind));
-    println!("{:42}{lines:>7}   in {} files", "code lines", files.len());
+    println!("{:48}{lines:>7}   in {} files", "code lines", files.len());
     let mut parts: Vec<_> = size.parts.into_iter().collect();
     parts.sort_by_key(|(_, lines)| std::cmp::Reverse(*lines));
     for (part, lines) in parts {
-        println!("  {part:40}{lines:>7}");
+        println!("  {part:46}{lines:>7}");
     }
-    println!("{:42}{:>7}", "numeric constants in rates and diagnosis", tabled + other);
-    println!("{:42}{tabled:>7}", "  in `thresholds!` tables");
-    println!("{:42}{other:>7}", "  others, floating point");
-    println!("{:42}{integers:>7}", "integers beside them, not in the sum");
+    println!("{:48}{:>7}", "numeric constants in rates, waits and diagnosis", tabled + other);
+    println!("{:48}{tabled:>7}", "  in `thresholds!` tables");
+    println!("{:48}{other:>7}", "  others, floating point");
+    println!("{:48}{integers:>7}", "integers beside them, not in the sum");
     if options.names {
         size.names.iter().for_each(|name| println!("{name}"));
     }
