@@ -10,8 +10,7 @@ import os
 import sys
 import time
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-sys.path += [ROOT, os.path.join(ROOT, "tests")]
+sys.path.extend(os.path.join(os.path.dirname(__file__), folder) for folder in ("../..", "../../tests"))
 
 from workloads.common import given, options, run
 
