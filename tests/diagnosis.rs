@@ -498,7 +498,7 @@ fn what_is_called_confirmed_has_a_labelled_workload() {
     }
 }
 
-/// Whether `tests/on_gpu.py` recorded a program of this class and cause on a real GPU, and trainmon was right about it.
+/// Whether `python measure gpu` recorded a program of this class and cause on a real GPU, and trainmon was right about it.
 fn was_recorded_on_a_gpu(class: &str, cause: &str) -> bool {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings");
     let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());

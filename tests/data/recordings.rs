@@ -1,5 +1,5 @@
 //! The diagnosis held against recorded runs whose truth is known: `recordings/NAME.tmz` with what is true about it in
-//! `recordings/NAME.json`. `tests/dev.py record` makes both.
+//! `recordings/NAME.json`. `python measure record` makes both.
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

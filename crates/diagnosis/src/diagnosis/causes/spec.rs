@@ -16,7 +16,7 @@ use trainmon_waits::taxonomy::Purpose;
 #[serde(rename_all = "kebab-case")]
 pub enum Confirmed {
     /// Real training programs with a known bottleneck (`tests/workloads`); where the rule depends on a GPU, with a real one
-    /// (`tests/on_gpu.py`).
+    /// (`python measure gpu`).
     LabelledWorkloads,
     /// The same, but the GPU that the rule depends on is simulated.
     FakeDeviceOnly,
