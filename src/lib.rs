@@ -14,6 +14,7 @@ pub use trainmon_diagnosis::{diagnosis, fleet, history, pipeline, watch};
 pub use trainmon_imports as imports;
 pub use trainmon_outputs as outputs;
 pub use trainmon_profiles as profiles;
+pub use trainmon_profiling as profiling;
 pub use trainmon_rates as rates;
 pub use trainmon_sample as sample;
 pub use trainmon_serve::{http, mcp};

@@ -13,8 +13,8 @@ use trainmon_diagnosis::diagnosis::profiled::probed;
 use trainmon_diagnosis::diagnosis::verdict::Context;
 use trainmon_outputs::text;
 use trainmon_profiles::asked::ProfileAsker;
+use trainmon_profiling::probes::{self, ProbeError, ProbeTarget};
 use trainmon_sources::Roots;
-use trainmon_sources::probes::{self, ProbeError, ProbeTarget};
 
 /// How long calls are counted unless the command says so.
 const LENGTH: Duration = Duration::from_secs(3);

@@ -23,8 +23,8 @@ use trainmon_outputs::trace::out::TraceOut;
 use trainmon_profiles::ProfileError;
 use trainmon_profiles::account::{ProfileAccount, ProfileSource};
 use trainmon_profiles::asked::{ProfileAsker, ProfileStage, ProfileWindow};
-use trainmon_sources::inject::{self, InjectError, InjectTarget, InjectedTrace};
-use trainmon_sources::kineto::{self, KinetoError, KinetoTarget, ProfileWish, WrittenTrace};
+use trainmon_profiling::inject::{self, InjectError, InjectTarget, InjectedTrace};
+use trainmon_profiling::kineto::{self, KinetoError, KinetoTarget, ProfileWish, WrittenTrace};
 
 /// Traces of a running job. They are removed with this value.
 #[derive(Debug)]

@@ -26,7 +26,7 @@ use program::{Forwarder, ProcessGroup};
 use trainmon_attach::jobs::session::{EndSignals, Reopening, Session, block_on};
 use trainmon_base::errors::{ExitCode, Failure, exit_of, note, report};
 use trainmon_base::text::secrets;
-use trainmon_sources::kineto::USE_DAEMON;
+use trainmon_profiling::kineto::USE_DAEMON;
 
 /// This executable.
 const OWN: &str = "/proc/self/exe";

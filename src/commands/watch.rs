@@ -26,7 +26,7 @@ use trainmon_diagnosis::diagnosis::Verdict;
 use trainmon_diagnosis::pipeline::{Pipeline, Tick};
 use trainmon_diagnosis::watch::{EventKind, EventState, WatchEvent, WatchOptions, Watcher};
 use trainmon_outputs::events;
-use trainmon_sources::kineto::ProfileWish;
+use trainmon_profiling::kineto::ProfileWish;
 use trainmon_sources::recording::Recording;
 
 /// Watches jobs, or reads a recording.

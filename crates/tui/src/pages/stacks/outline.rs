@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::recent::{Function, RecentStacks, Sum};
-use crate::job::Job;
 use crate::format;
+use crate::job::Job;
 use trainmon_diagnosis::diagnosis::verdict::Hottest;
 use trainmon_rates::stacks::{Activities, Activity};
 use trainmon_sample::ProcessId;

@@ -5,10 +5,10 @@ use std::sync::atomic::AtomicBool;
 
 use super::folder::script_in;
 use super::{CALL_WITHIN, InjectError, InjectTarget};
-use crate::py_spy::child::{self, ChildEnding};
-use crate::py_spy::find::TrustedProgram;
-use crate::py_spy::refusal;
 use trainmon_base::text::{fit, shell_word};
+use trainmon_sources::py_spy::child::{self, ChildEnding};
+use trainmon_sources::py_spy::find::TrustedProgram;
+use trainmon_sources::py_spy::refusal;
 
 /// What the interpreter runs.
 const CALL: &str = include_str!("../../../../assets/inject/call.py");

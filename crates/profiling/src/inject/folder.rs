@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, OFlags, fcntl_lock};
 
 use super::{InjectError, InjectTarget, ScriptStatus};
-use crate::job_rights::JobRights;
+use trainmon_sources::job_rights::JobRights;
 
 /// What its name begins with. The PID of the job and 16 digits follow.
 const PREFIX: &str = "trainmon-";

@@ -11,9 +11,9 @@ use std::time::Instant;
 
 use super::kernel::{KernelCounter, detach};
 use super::libraries::is_stepped;
-use crate::fields::lines;
-use crate::files::{READ_LIMIT, read_once};
-use crate::maps::mapping;
+use trainmon_sources::fields::lines;
+use trainmon_sources::files::{READ_LIMIT, read_once};
+use trainmon_sources::maps::mapping;
 
 /// Calls of a function. On a slow virtual machine they take two milliseconds.
 const TIMED_CALLS: u32 = 200;

@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 
 use super::elf;
 use super::symbols::{KnownCall, known_call};
-use crate::fields::lines;
-use crate::files::{ReadFailure, read_once};
-use crate::maps::mapping;
-use crate::regular_file;
+use trainmon_sources::fields::lines;
+use trainmon_sources::files::{ReadFailure, read_once};
+use trainmon_sources::maps::mapping;
+use trainmon_sources::regular_file;
 
 /// `/proc/PID/maps` of a job with many libraries has some thousand lines.
 const MAPS_LIMIT: usize = 32 << 20;

@@ -35,12 +35,12 @@ use schedule::HIT_S;
 use symbols::{CallLayer, KnownCall};
 use windows::GroupWindows;
 
-use super::Roots;
-use super::fields::keyed_number;
-use super::files::{READ_LIMIT, ReadFailure, read_once};
-use super::process::stat_of;
 use trainmon_base::text::sudo_command;
 use trainmon_sample::probe_counts::{GpuCallKind, ProbeCounts, ProbeRow};
+use trainmon_sources::Roots;
+use trainmon_sources::fields::keyed_number;
+use trainmon_sources::files::{READ_LIMIT, ReadFailure, read_once};
+use trainmon_sources::process::stat_of;
 
 /// Between two looks.
 const STEPS_EVERY: Duration = Duration::from_millis(1);

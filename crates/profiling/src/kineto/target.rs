@@ -6,8 +6,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::{KinetoError, check_state};
-use crate::files::{READ_LIMIT, ReadFailure, numbers_in, read_once};
-use crate::process::identity;
+use trainmon_sources::environ;
+use trainmon_sources::files::{READ_LIMIT, ReadFailure, numbers_in, read_once};
+use trainmon_sources::namespaces;
+use trainmon_sources::process::identity;
 
 /// libkineto asks for configurations where this is set, to whatever (libkineto/src/Config.cpp).
 pub const USE_DAEMON: &str = "KINETO_USE_DAEMON";
@@ -42,21 +44,16 @@ impl KinetoTarget {
     /// It has ended, hides its environment, or does not ask for configurations.
     pub fn find(proc_root: &Path, pid: u32) -> Result<Self, KinetoError> {
         let folder = proc_root.join(pid.to_string());
-        let environ = read_once(folder.join("environ"), READ_LIMIT).map_err(|failure| match failure {
+        let content = read_once(folder.join("environ"), READ_LIMIT).map_err(|failure| match failure {
             ReadFailure::Denied => KinetoError::Denied(pid),
             _ => KinetoError::Ended(pid),
         })?;
         let variable = |name: &str| {
-            // The last of several counts.
-            let value = environ
-                .rsplit(|byte| *byte == 0)
-                .find_map(|one| one.strip_prefix(name.as_bytes())?.strip_prefix(b"="));
-            value.map(|value| PathBuf::from(OsStr::from_bytes(value))).filter(|value| !value.as_os_str().is_empty())
+            environ::variable(&content, name)
+                .map(|value| PathBuf::from(OsStr::from_bytes(value)))
+                .filter(|value| !value.as_os_str().is_empty())
         };
-        if !environ
-            .split(|byte| *byte == 0)
-            .any(|one| one.strip_prefix(USE_DAEMON.as_bytes()).is_some_and(|rest| rest.starts_with(b"=")))
-        {
+        if environ::variable(&content, USE_DAEMON).is_none() {
             // The environment of a zombie is empty.
             return Err(match check_state(proc_root, pid) {
                 Err(ended @ KinetoError::Ended(_)) => ended,
@@ -101,20 +98,12 @@ impl KinetoTarget {
 
     /// Whether it is in another network namespace, where abstract names are others.
     pub fn in_other_network(&self, proc_root: &Path) -> bool {
-        self.in_other(proc_root, "ns/net")
+        namespaces::is_same(proc_root, &self.folder, "net") == Some(false)
     }
 
     /// Whether it sees other file systems.
     pub fn in_other_mounts(&self, proc_root: &Path) -> bool {
-        self.in_other(proc_root, "ns/mnt")
-    }
-
-    fn in_other(&self, proc_root: &Path, namespace: &str) -> bool {
-        let links = (
-            std::fs::read_link(proc_root.join("self").join(namespace)),
-            std::fs::read_link(self.folder.join(namespace)),
-        );
-        matches!(links, (Ok(own), Ok(theirs)) if own != theirs)
+        namespaces::is_same(proc_root, &self.folder, "mnt") == Some(false)
     }
 }
 

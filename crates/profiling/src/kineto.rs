@@ -16,8 +16,8 @@ use message::KinetoMessage;
 use socket::{KinetoSocket, Question};
 pub use target::{KinetoTarget, USE_DAEMON};
 
-use super::process::stat_of;
 use trainmon_profiles::asked::{ProfileAsker, ProfileStage, ProfileWindow};
+use trainmon_sources::process::stat_of;
 
 /// How long a process may take to ask. Without a daemon it tries again for ten seconds, at last after five (`sync_send`), and then
 /// waits for the interval of its configuration, five seconds unless that says otherwise.

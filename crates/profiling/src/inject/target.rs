@@ -8,13 +8,15 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::InjectError;
-use crate::files::{READ_LIMIT, ReadFailure, read_once};
-use crate::job_rights::JobRights;
-use crate::process::{identity, stat_of};
-use crate::py_spy::find::{TrustedProgram, is_binary};
 use trainmon_base::text::{fit, sudo_command};
 use trainmon_base::trust;
 use trainmon_sample::ProcessId;
+use trainmon_sources::environ::variable;
+use trainmon_sources::files::{READ_LIMIT, ReadFailure, read_once};
+use trainmon_sources::job_rights::JobRights;
+use trainmon_sources::namespaces;
+use trainmon_sources::process::{identity, stat_of};
+use trainmon_sources::py_spy::find::{TrustedProgram, is_binary};
 
 /// The first version with `sys.remote_exec`.
 const OLDEST_MINOR: u32 = 14;
@@ -175,25 +177,17 @@ pub fn may_be_asked(proc_root: &Path, pid: u32) -> bool {
 
 /// Whether a process sees the files and the processes that are seen here.
 fn sees_the_same(proc_root: &Path, folder: &Path) -> bool {
-    let namespace = |name: &str| {
-        let links = (fs::read_link(proc_root.join("self").join(name)), fs::read_link(folder.join(name)));
-        matches!(links, (Ok(ours), Ok(theirs)) if ours == theirs)
-    };
+    let namespace = |kind| namespaces::is_same(proc_root, folder, kind) == Some(true);
     let roots = (fs::metadata("/"), fs::metadata(folder.join("root")));
     let same_root =
         matches!(roots, (Ok(ours), Ok(theirs)) if (ours.dev(), ours.ino()) == (theirs.dev(), theirs.ino()));
-    namespace("ns/mnt") && namespace("ns/pid") && same_root
+    namespace("mnt") && namespace("pid") && same_root
 }
 
 /// Where a process may have temporary files, by its environment. Names that are no text cannot be told to the script.
 fn places(environ: &[u8]) -> Vec<PathBuf> {
-    let variable = |name: &str| {
-        let value = environ
-            .rsplit(|byte| *byte == 0)
-            .find_map(|one| one.strip_prefix(name.as_bytes())?.strip_prefix(b"="))?;
-        Some(PathBuf::from(OsStr::from_bytes(value)))
-    };
-    let all = PLACE_VARIABLES.into_iter().filter_map(variable).chain(USUAL.map(PathBuf::from));
+    let value = |name| Some(PathBuf::from(OsStr::from_bytes(variable(environ, name)?)));
+    let all = PLACE_VARIABLES.into_iter().filter_map(value).chain(USUAL.map(PathBuf::from));
     let mut places: Vec<PathBuf> = Vec::new();
     for place in all {
         let usable = place.is_absolute() && place.as_os_str().len() <= PLACE_MAX && place.to_str().is_some();
@@ -232,7 +226,7 @@ mod tests {
         let paths =
             |environ: &[u8]| places(environ).into_iter().map(|place| place.display().to_string()).collect::<Vec<_>>();
         assert_eq!(paths(b"A=1\0"), ["/tmp", "/var/tmp"]);
-        assert_eq!(paths(b"TMPDIR=/a\0TMP=/b\0TMPDIR=/srv/c\0"), ["/srv/c", "/b", "/tmp", "/var/tmp"]);
+        assert_eq!(paths(b"TMPDIR=/a\0TMP=/b\0TMPDIR=/srv/c\0"), ["/a", "/b", "/tmp", "/var/tmp"]);
         // No text, not absolute, too long for the interpreter.
         let long = format!("TMPDIR=/{}\0", "a".repeat(400));
         for environ in [&b"TMPDIR=/\xff\0"[..], b"TMPDIR=here\0", b"TMPDIR=\0", b"TMPDIR=/tmp\0", long.as_bytes()] {
