@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::profile_taker::ProfileTaker;
 use crate::cli::ProfileArgs;
 use crate::config::Settings;
+use trainmon_attach::jobs::profile_taker::ProfileTaker;
 use trainmon_attach::jobs::session::{Session, block_on};
 use trainmon_base::errors::{ExitCode, Failure};
 use trainmon_diagnosis::diagnosis::profiled::probed;

@@ -20,7 +20,7 @@ use trainmon_base::signals;
 
 /// In which process group the program runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ProcessGroup {
+pub enum ProcessGroup {
     /// In ours: the terminal's signals reach it.
     Shared,
     /// In one of its own.
@@ -38,13 +38,14 @@ pub(super) fn is_from_terminal(origin: &Origin) -> bool {
 }
 
 /// Listens to signals before there is a program: none is lost.
-pub(super) struct Forwarder {
+pub struct Forwarder {
     signals: SignalsInfo<WithOrigin>,
     group: ProcessGroup,
 }
 
 impl Forwarder {
-    pub(super) fn listen(group: ProcessGroup) -> anyhow::Result<Self> {
+    /// Begins to listen.
+    pub fn listen(group: ProcessGroup) -> anyhow::Result<Self> {
         let mut wanted = vec![Signal::TERM, Signal::HUP, Signal::INT, Signal::USR1, Signal::USR2];
         // On the screen Ctrl-\ is a key, and the signal ends trainmon alone.
         wanted.extend((group == ProcessGroup::Shared).then_some(Signal::QUIT));
@@ -52,7 +53,7 @@ impl Forwarder {
     }
 
     /// Starts the program, and forwards signals from now on.
-    pub(super) fn start(mut self, command: &mut Command) -> io::Result<Arc<Program>> {
+    pub fn start(mut self, command: &mut Command) -> io::Result<Arc<Program>> {
         if self.group == ProcessGroup::Own {
             command.process_group(0);
         }
@@ -87,7 +88,7 @@ impl Forwarder {
 }
 
 /// The program.
-pub(super) struct Program {
+pub struct Program {
     /// Locked while it is signaled or collected, so that no signal goes to a process that has got its number since.
     child: Mutex<Uncollected>,
     pid: Pid,
@@ -105,17 +106,18 @@ impl Program {
         Ok(Self { child: Mutex::new(Some(child)), pid, group })
     }
 
-    pub(super) fn id(&self) -> u32 {
+    /// Its PID.
+    pub fn id(&self) -> u32 {
         self.pid.as_raw_nonzero().get().unsigned_abs()
     }
 
     /// Whether it has ended. Its status stays there to be collected.
-    pub(super) fn has_ended(&self) -> bool {
+    pub fn has_ended(&self) -> bool {
         signals::has_ended(self.pid)
     }
 
     /// Waits for its end.
-    pub(super) fn wait(&self) -> anyhow::Result<ExitStatus> {
+    pub fn wait(&self) -> anyhow::Result<ExitStatus> {
         // The lock is not held meanwhile: signals still go on to the program.
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         while let Err(rustix::io::Errno::INTR) = waitid(WaitId::Pid(self.pid), options) {}

@@ -22,7 +22,7 @@ use trainmon_base::errors::{self, ExitCode};
 
 /// Starts the monitor and collects orphans until it has ended; gives its status. None where this process gets no orphans, or
 /// the monitor cannot be started a second time: it then has to be this process.
-pub(super) fn run() -> Option<ExitCode> {
+pub fn run() -> Option<ExitCode> {
     let gets_orphans = getpid() == Pid::INIT || child_subreaper().is_ok_and(|set| set.is_some());
     if !gets_orphans {
         return None;

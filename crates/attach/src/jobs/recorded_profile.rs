@@ -15,7 +15,7 @@ const BEGUN_WITHIN_S: f64 = 10.0;
 
 /// A profile on its way into a recording.
 #[derive(Debug)]
-pub(super) struct RecordedProfile {
+pub struct RecordedProfile {
     proc_root: PathBuf,
     pid: u32,
     taker: ProfileTaker<(), Arc<ProfileAccount>>,
@@ -35,12 +35,12 @@ enum RecordedState {
 
 impl RecordedProfile {
     /// One of the process with this PID.
-    pub(super) fn new(proc_root: PathBuf, pid: u32) -> Self {
+    pub fn new(proc_root: PathBuf, pid: u32) -> Self {
         Self { proc_root, pid, taker: ProfileTaker::new(), state: RecordedState::Due }
     }
 
     /// Begins once the job trains, and sees that the profile is recorded.
-    pub(super) fn see(&mut self, tick: &Tick) {
+    pub fn see(&mut self, tick: &Tick) {
         match self.state {
             RecordedState::Due if is_due(tick) => {
                 self.state = RecordedState::OnItsWay;
@@ -53,7 +53,7 @@ impl RecordedProfile {
     }
 
     /// The profile, for the next sample; for ever where none comes. Cancel safe.
-    pub(super) async fn next(&mut self) -> Arc<ProfileAccount> {
+    pub async fn next(&mut self) -> Arc<ProfileAccount> {
         loop {
             match self.taker.next().await {
                 ((), ProfileNews::Stage(_)) => {}
@@ -68,7 +68,7 @@ impl RecordedProfile {
     }
 
     /// What became of it, for the end of the recording.
-    pub(super) fn words(&self) -> String {
+    pub fn words(&self) -> String {
         match &self.state {
             RecordedState::Recorded => "with a profile".to_owned(),
             RecordedState::Failed(why) => format!("no profile: {why}"),

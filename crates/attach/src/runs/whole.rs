@@ -9,11 +9,12 @@ use std::sync::Arc;
 
 use anyhow::Context;
 
-use crate::config::Settings;
+use super::with_its_end;
 use trainmon_diagnosis::history::digest::{self, Digested};
 use trainmon_diagnosis::history::logged::LoggedRun;
 use trainmon_diagnosis::history::run::WholeRun;
 use trainmon_diagnosis::pipeline::Pipeline;
+use trainmon_rates::GpuChoice;
 use trainmon_sample::Sample;
 use trainmon_sample::recording::Header;
 use trainmon_sources::log_file::LogFile;
@@ -21,7 +22,7 @@ use trainmon_sources::recording::Recording;
 use trainmon_sources::recording::digests::Digests;
 
 /// What a file of zstd begins with (RFC 8878, 3.1.1).
-pub(super) const ZSTD_FRAME: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+pub const ZSTD_FRAME: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 /// A run that was read.
 #[derive(Debug)]
@@ -35,16 +36,16 @@ pub struct ReadRun {
 }
 
 /// Reads the run in this file. What is missing at its end is told on standard error, too.
-pub fn read(settings: &Settings, path: &Path) -> anyhow::Result<ReadRun> {
+pub fn read(path: &Path, gpus: Option<&[GpuChoice]>) -> anyhow::Result<ReadRun> {
     // Other GPUs give other verdicts.
-    read_each(settings, path, settings.gpus.is_none(), |_| true)
+    read_each(path, gpus, gpus.is_none(), |_| true)
 }
 
 /// Reads the run in this file, with the help of its digests or without. `each` sees the samples that are read, and says whether
 /// to go on.
 pub fn read_each(
-    settings: &Settings,
     path: &Path,
+    gpus: Option<&[GpuChoice]>,
     digests: bool,
     mut each: impl FnMut(&Sample) -> bool,
 ) -> anyhow::Result<ReadRun> {
@@ -63,7 +64,7 @@ pub fn read_each(
         }
         None => (WholeRun::default(), None),
     };
-    let mut pipeline = Pipeline::of_recording(&recording.header, settings.gpus.as_deref());
+    let mut pipeline = Pipeline::of_recording(&recording.header, gpus);
     let mut damage = None;
     for sample in recording.by_ref() {
         match sample {
@@ -79,7 +80,7 @@ pub fn read_each(
         }
     }
     let run = (!run.is_empty()).then_some(run);
-    let (run, note) = super::with_its_end(run, recording.ended_early(damage.as_ref()), path)?;
+    let (run, note) = with_its_end(run, recording.ended_early(damage.as_ref()), path)?;
     Ok(ReadRun { run, header: recording.header, note })
 }
 
@@ -101,7 +102,7 @@ fn read_log(file: File, path: &Path) -> anyhow::Result<ReadRun> {
     }
     let LoggedRun { run, pid, interval_s, .. } = logged;
     let header = Header { pid, interval_s: interval_s.unwrap_or_default(), ..Header::default() };
-    let (run, note) = super::with_its_end((!run.is_empty()).then_some(run), damage, path)?;
+    let (run, note) = with_its_end((!run.is_empty()).then_some(run), damage, path)?;
     Ok(ReadRun { run, header, note })
 }
 
@@ -182,7 +183,7 @@ mod tests {
     fn read_bytes(bytes: &[u8]) -> anyhow::Result<ReadRun> {
         let file = tempfile::NamedTempFile::new()?;
         std::fs::write(file.path(), bytes)?;
-        read(&Settings::default(), file.path())
+        read(file.path(), None)
     }
 
     /// What a report draws and lists.
@@ -249,15 +250,14 @@ mod tests {
         recorder.flush().unwrap();
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), recorder.out).unwrap();
-        let settings = Settings::default();
         let summary = |read: ReadRun| read.run.verdict().map(|(verdict, _)| verdict.summary.clone()).unwrap();
-        assert_eq!(summary(read(&settings, file.path()).unwrap()), "Delete everything.");
+        assert_eq!(summary(read(file.path(), None).unwrap()), "Delete everything.");
         let mut samples = 0;
         let count = |_: &Sample| {
             samples += 1;
             true
         };
-        let told = summary(read_each(&settings, file.path(), false, count).unwrap());
+        let told = summary(read_each(file.path(), None, false, count).unwrap());
         assert_ne!(told, "Delete everything.");
         assert_eq!(samples, 20);
     }

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use tokio::sync::watch;
 
-use trainmon_attach::collector::why_no_thread;
-use trainmon_attach::jobs::session::{EndSignals, Session};
+use crate::collector::why_no_thread;
+use crate::jobs::session::{EndSignals, Session};
 use trainmon_diagnosis::pipeline::Tick;
 use trainmon_profiles::asked::{ProfileAsker, ProfileStage};
 
@@ -19,7 +19,7 @@ const REMOVED_WITHIN: Duration = Duration::from_millis(500);
 
 /// Takes profiles, one at a time, each of one of several `J`obs.
 #[derive(Debug)]
-pub(super) struct ProfileTaker<J, T>(Option<Taking<J, T>>);
+pub struct ProfileTaker<J, T>(Option<Taking<J, T>>);
 
 /// A profile on its way.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ impl ProfileAsker for AskingThread {
 
 /// What comes of it.
 #[derive(Debug)]
-pub(super) enum ProfileNews<T> {
+pub enum ProfileNews<T> {
     /// It has come so far.
     Stage(ProfileStage),
     /// It is taken, or why not. Nothing follows.
@@ -59,16 +59,12 @@ pub(super) enum ProfileNews<T> {
 
 impl<J: Copy + PartialEq, T: Send + 'static> ProfileTaker<J, T> {
     /// Nothing is on its way.
-    pub(super) fn new() -> Self {
+    pub fn new() -> Self {
         Self(None)
     }
 
     /// Begins this work on a job, unless one is being asked.
-    pub(super) fn begin(
-        &mut self,
-        job: J,
-        work: impl FnOnce(&dyn ProfileAsker) -> anyhow::Result<T> + Send + 'static,
-    ) {
+    pub fn begin(&mut self, job: J, work: impl FnOnce(&dyn ProfileAsker) -> anyhow::Result<T> + Send + 'static) {
         if self.0.is_some() {
             return;
         }
@@ -95,24 +91,24 @@ impl<J: Copy + PartialEq, T: Send + 'static> ProfileTaker<J, T> {
     }
 
     /// Whether a job is being asked.
-    pub(super) fn is_asking(&self) -> bool {
+    pub fn is_asking(&self) -> bool {
         self.0.is_some()
     }
 
     /// Gives up what is on its way: [`Self::next`] soon says so.
-    pub(super) fn give_up(&self) {
+    pub fn give_up(&self) {
         give_up(self.0.as_ref());
     }
 
     /// The same where it is of this job.
-    pub(super) fn give_up_of(&self, job: J) {
+    pub fn give_up_of(&self, job: J) {
         if self.0.as_ref().is_some_and(|taking| taking.job == job) {
             self.give_up();
         }
     }
 
     /// What comes next; for ever where nothing is on its way. Cancel safe.
-    pub(super) async fn next(&mut self) -> (J, ProfileNews<T>) {
+    pub async fn next(&mut self) -> (J, ProfileNews<T>) {
         let Some(taking) = &mut self.0 else { return std::future::pending().await };
         let job = taking.job;
         let taken = loop {
@@ -135,7 +131,7 @@ impl<J: Copy + PartialEq, T: Send + 'static> ProfileTaker<J, T> {
 impl<T: Send + 'static> ProfileTaker<(), T> {
     /// Does this work while the job is watched, and gives what came of it with the last tick before. A signal gives it up. `told` hears
     /// each stage.
-    pub(super) async fn beside(
+    pub async fn beside(
         mut session: Session,
         work: impl FnOnce(&dyn ProfileAsker) -> anyhow::Result<T> + Send + 'static,
         mut told: impl FnMut(ProfileStage),
@@ -192,7 +188,7 @@ impl<J, T> Drop for ProfileTaker<J, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use trainmon_attach::jobs::session::block_on;
+    use crate::jobs::session::block_on;
     use trainmon_profiles::asked::ProfileWindow;
 
     const RECORDING: ProfileStage = ProfileStage::Recording(ProfileWindow::Steps(3));

@@ -1,48 +1,51 @@
-//! `trainmon mcp`: answers an agent's client on standard input and output, by the Model Context Protocol.
+//! Answers an agent's client on standard input and output.
 //!
 //! One loop reads requests and answers what it knows at once. Calls of tools run beside it, a few at a time, each as a task or
 //! on a thread of its own.
 
-mod call;
-mod pipes;
-
 use std::collections::HashMap;
-use std::io::IsTerminal;
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet, LocalSet};
 
-use call::{ServedMachine, ToolAnswer, failed, on_thread};
-use pipes::{Line, Messages};
-
-use crate::config::{DIAGNOSE_DURATION, Settings};
-use trainmon_attach::jobs::session::{EndSignals, block_on};
-use trainmon_base::errors::{self, ExitCode, Failure};
-use trainmon_serve::mcp::jsonrpc::{self, INVALID_REQUEST, Incoming, LINE_MAX, RpcError, response};
-use trainmon_serve::mcp::protocol::{self, Era, Feature};
-use trainmon_serve::mcp::tools::{self, ToolCall, Watched};
+use super::answer::{ToolAnswer, failed};
+use super::jsonrpc::{self, INVALID_REQUEST, Incoming, LINE_MAX, RpcError, response};
+use super::pipes::{self, Line, Messages};
+use super::protocol::{self, Era, Feature};
+use super::tools::{self, ToolCall, Watched};
+use trainmon_attach::jobs::session::EndSignals;
+use trainmon_base::errors::Failure;
 
 /// Calls that run at a time.
 const CALLS: usize = 4;
 
-/// Serves until standard input ends, the client goes or a signal comes.
-pub fn run(settings: &Settings) -> anyhow::Result<ExitCode> {
-    if std::io::stdin().is_terminal() {
-        errors::note("waiting for messages of an MCP client on standard input; Ctrl-C ends it");
-    }
-    let machine = Arc::new(ServedMachine::new(settings.clone()));
-    block_on(LocalSet::new().run_until(serve(machine)))?;
-    Ok(ExitCode::DONE)
+/// Does what the tools say.
+pub trait Worker: 'static {
+    /// Does what a call asks for. `slot` is held until the work ends.
+    fn work(
+        self: Arc<Self>,
+        slot: Arc<()>,
+        call: ToolCall,
+        progress: CallProgress,
+    ) -> impl Future<Output = anyhow::Result<ToolAnswer>>;
 }
 
-async fn serve(machine: Arc<ServedMachine>) -> anyhow::Result<()> {
+/// Serves until standard input ends, the client goes or a signal comes.
+///
+/// # Errors
+/// No thread can be started, or no descriptor is left.
+pub async fn serve(worker: Arc<impl Worker>) -> anyhow::Result<()> {
+    LocalSet::new().run_until(answer_all(worker)).await
+}
+
+async fn answer_all(worker: Arc<impl Worker>) -> anyhow::Result<()> {
     let mut ending = EndSignals::listen()?;
     let messages = Messages::start()?;
     let mut lines = pipes::lines()?;
     let mut server = Server {
-        machine,
+        worker,
         out: messages.queue.clone(),
         slots: Arc::new(()),
         running: JoinSet::new(),
@@ -92,8 +95,8 @@ struct RunningCall {
     is_watching: bool,
 }
 
-struct Server {
-    machine: Arc<ServedMachine>,
+struct Server<W> {
+    worker: Arc<W>,
     out: mpsc::Sender<Value>,
     /// Held by all that runs, also by the threads of calls that were given up.
     slots: Arc<()>,
@@ -104,7 +107,7 @@ struct Server {
     session: Option<&'static str>,
 }
 
-impl Server {
+impl<W: Worker> Server<W> {
     fn forget_finished(&mut self) {
         self.calls.retain(|_, call| !call.task.is_finished());
     }
@@ -185,51 +188,18 @@ impl Server {
             return refuse(format!("{CALLS} calls are running already: wait for one of them, or cancel it"));
         }
         let is_watching = matches!(call, ToolCall::Diagnose(Watched::Process(..)));
-        let (machine, out, slot) = (Arc::clone(&self.machine), self.out.clone(), Arc::clone(&self.slots));
+        let (worker, out, slot) = (Arc::clone(&self.worker), self.out.clone(), Arc::clone(&self.slots));
         let has_message = era.knows(Feature::Annotations);
         let progress = CallProgress { out: self.out.clone(), token: progress_token(params), has_message };
         let request = id.clone();
         let task = self.running.spawn_local(async move {
-            let answer = made(machine, slot, call, progress).await;
+            let answer = worker.work(slot, call, progress).await;
             let result = answer.map_or_else(|error| failed(&tool, &error), |answer| answer.result(era));
             // A client that has gone ends the loop.
             let _ = out.send(response(&request, era.complete(result))).await;
         });
         self.calls.insert(id.to_string(), RunningCall { task, is_watching });
         Ok(None)
-    }
-}
-
-/// What a call gives.
-async fn made(
-    machine: Arc<ServedMachine>,
-    slot: Arc<()>,
-    call: ToolCall,
-    progress: CallProgress,
-) -> anyhow::Result<ToolAnswer> {
-    match call {
-        ToolCall::Diagnose(Watched::Process(pid, duration)) => {
-            let duration = duration.unwrap_or(DIAGNOSE_DURATION);
-            let answer = call::watch(&machine.settings, (pid, duration), |passed, said| {
-                progress.tell(passed, duration.as_secs_f64(), &said)
-            });
-            let answer = answer.await;
-            drop(slot);
-            answer
-        }
-        ToolCall::Diagnose(Watched::Recording(path)) => {
-            on_thread(slot, move |wanted| call::replay(&machine.settings, &path, wanted)).await
-        }
-        ToolCall::List => on_thread(slot, move |_| call::list(&machine)).await,
-        ToolCall::Doctor(pid) => on_thread(slot, move |_| call::doctor(&machine, pid)).await,
-        ToolCall::Report(path) => on_thread(slot, move |wanted| call::report(&machine.settings, &path, wanted)).await,
-        ToolCall::Compare(before, after) => {
-            on_thread(slot, move |wanted| call::compare(&machine.settings, [&before, &after], wanted)).await
-        }
-        ToolCall::Profile(pid, recorded) => {
-            on_thread(slot, move |wanted| call::profile(&machine.settings, pid, recorded, wanted)).await
-        }
-        ToolCall::Explain(cause) => call::explain(cause.as_deref()),
     }
 }
 
@@ -240,7 +210,8 @@ fn progress_token(params: &Map<String, Value>) -> Option<Value> {
 }
 
 /// Tells the client how far a call is.
-struct CallProgress {
+#[derive(Debug)]
+pub struct CallProgress {
     out: mpsc::Sender<Value>,
     token: Option<Value>,
     /// The client knows messages of progress.
@@ -249,7 +220,7 @@ struct CallProgress {
 
 impl CallProgress {
     /// Lost where the client does not keep up.
-    fn tell(&self, passed: f64, total: f64, said: &str) {
+    pub fn tell(&self, passed: f64, total: f64, said: &str) {
         if let Some(token) = &self.token {
             let mut params = json!({ "progressToken": token, "progress": passed, "total": total });
             if let (true, Some(params)) = (self.has_message, params.as_object_mut()) {
@@ -267,11 +238,20 @@ mod tests {
 
     use super::*;
 
-    fn server() -> (Server, mpsc::Receiver<Value>) {
+    /// One that is never called.
+    struct NoWorker;
+
+    impl Worker for NoWorker {
+        async fn work(self: Arc<Self>, _: Arc<()>, _: ToolCall, _: CallProgress) -> anyhow::Result<ToolAnswer> {
+            unreachable!("no call is one of a tool")
+        }
+    }
+
+    fn server() -> (Server<NoWorker>, mpsc::Receiver<Value>) {
         let (out, messages) = mpsc::channel(16);
-        let (machine, slots) = (Arc::new(ServedMachine::new(Settings::default())), Arc::new(()));
+        let (worker, slots) = (Arc::new(NoWorker), Arc::new(()));
         let server = Server {
-            machine,
+            worker,
             out,
             slots,
             running: JoinSet::new(),

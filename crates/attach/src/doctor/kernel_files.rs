@@ -12,6 +12,7 @@ use trainmon_sample::job::unread_accelerators;
 use trainmon_sources::accelerators::OpenDevices;
 use trainmon_sources::files::read_once;
 use trainmon_sources::job::AttachError;
+use trainmon_sources::namespaces;
 
 /// `CAP_SYS_PTRACE` (include/uapi/linux/capability.h).
 const CAP_SYS_PTRACE: u32 = 19;
@@ -223,13 +224,13 @@ pub(super) fn of_process(
 }
 
 fn namespace(proc: &Path, folder: &Path, fix: Option<&str>) -> Told {
-    match (fs::read_link(proc.join("self/ns/pid")), fs::read_link(folder.join("ns/pid"))) {
-        (Ok(own), Ok(other)) if own == other => told(State::Ok, "the same PID namespace as trainmon"),
-        (Ok(_), Ok(_)) => told(
+    match namespaces::is_same(proc, folder, "pid") {
+        Some(true) => told(State::Ok, "the same PID namespace as trainmon"),
+        Some(false) => told(
             State::Limited,
             "another PID namespace (a container): PIDs inside it differ from the ones shown here",
         ),
-        _ => denied("cannot read its PID namespace: permission denied", fix),
+        None => denied("cannot read its PID namespace: permission denied", fix),
     }
 }
 

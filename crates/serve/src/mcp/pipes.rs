@@ -9,9 +9,9 @@ use anyhow::Context;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
+use super::jsonrpc::LINE_MAX;
 use trainmon_base::streams::Stream;
 use trainmon_base::text::json;
-use trainmon_serve::mcp::jsonrpc::LINE_MAX;
 
 /// Lines that wait to be answered.
 const LINES: usize = 4;
@@ -22,7 +22,7 @@ const AGAIN: Duration = Duration::from_millis(20);
 
 /// A line of the client.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Line {
+pub enum Line {
     /// Without its end.
     Whole(Vec<u8>),
     /// It is longer than [`LINE_MAX`].
@@ -33,7 +33,7 @@ pub(super) enum Line {
 ///
 /// # Errors
 /// No thread can be started.
-pub(super) fn lines() -> anyhow::Result<mpsc::Receiver<Line>> {
+pub fn lines() -> anyhow::Result<mpsc::Receiver<Line>> {
     let (send, lines) = mpsc::channel(LINES);
     let read = move || {
         // Whatever goes wrong, there is nothing more to read.
@@ -78,15 +78,15 @@ fn split(mut from: impl BufRead, mut take: impl FnMut(Line) -> bool) -> io::Resu
 
 /// Standard output.
 #[derive(Debug)]
-pub(super) struct Messages {
-    pub(super) queue: mpsc::Sender<Value>,
+pub struct Messages {
+    pub queue: mpsc::Sender<Value>,
     written: oneshot::Receiver<()>,
 }
 
 impl Messages {
     /// # Errors
     /// No thread can be started, or no descriptor is left.
-    pub(super) fn start() -> anyhow::Result<Self> {
+    pub fn start() -> anyhow::Result<Self> {
         let mut out = Stream::stdout()?;
         let (queue, mut messages) = mpsc::channel::<Value>(MESSAGES);
         let (done, written) = oneshot::channel();
@@ -107,7 +107,7 @@ impl Messages {
     }
 
     /// Waits until all is written, or the client has gone.
-    pub(super) async fn finish(self) {
+    pub async fn finish(self) {
         drop(self.queue);
         let _ = self.written.await;
     }

@@ -1,31 +1,34 @@
-//! What each tool does: the same as the command of its name, with marks around all text from other programs.
+//! `trainmon mcp`: answers an agent's client on standard input and output, by the Model Context Protocol. Each tool does the same
+//! as the command of its name, with marks around all text from other programs.
 
+use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::Context;
 use serde_json::{Value, json};
-use tokio::sync::oneshot;
 
-use crate::commands::whole_run::{self, ReadRun};
-use crate::commands::{attach_options, compare, diagnose, doctor, explain, places, profile, profiled};
-use crate::config::{Call, Settings};
+use super::{attach_options, compare, diagnose, doctor, explain, places};
+use crate::config::{Call, DIAGNOSE_DURATION, Settings};
 use trainmon_attach::jobs::JobCandidate;
 use trainmon_attach::jobs::candidates::scan::Scan;
-use trainmon_attach::jobs::session::{EndSignals, Session, SessionOptions};
-use trainmon_base::errors::{self, Failure};
-use trainmon_base::text::format::counted;
-use trainmon_base::text::format::{bytes, duration};
+use trainmon_attach::jobs::profile;
+use trainmon_attach::jobs::session::{EndSignals, Session, SessionOptions, block_on};
+use trainmon_attach::runs::whole::{self, ReadRun};
+use trainmon_attach::runs::{self, traces};
+use trainmon_base::errors::{self, ExitCode, Failure};
+use trainmon_base::text::format::{bytes, counted, duration};
 use trainmon_base::zone;
 use trainmon_diagnosis::diagnosis::Verdict;
 use trainmon_outputs::{explanation, markdown, text};
 use trainmon_profiles::asked::ProfileWindow;
 use trainmon_profiling::kineto::ProfileWish;
 use trainmon_sample::{GpuSample, Sample, SourceState, SourceStatus};
-use trainmon_serve::mcp::protocol::{Era, Feature};
-use trainmon_serve::mcp::untrusted::{ForeignTexts, NOTE, REASON_MAX, quote};
+use trainmon_serve::mcp::answer::{ToolAnswer, on_thread};
+use trainmon_serve::mcp::server::{self, CallProgress, Worker};
+use trainmon_serve::mcp::tools::{ToolCall, Watched};
+use trainmon_serve::mcp::untrusted::{ForeignTexts, REASON_MAX, quote};
 use trainmon_views::comparison::{AnyComparison, Comparison};
 use trainmon_views::run_report::RunReport;
 
@@ -43,10 +46,20 @@ const ROWS_FOR_AGENT: usize = 10;
 const OWN_CHECKS: [&str; 9] =
     ["rights", "descriptors", "pressure", "syscall", "wchan", "io", "fd", "maps", "namespace"];
 
+/// Serves until standard input ends, the client goes or a signal comes.
+pub fn run(settings: &Settings) -> anyhow::Result<ExitCode> {
+    if std::io::stdin().is_terminal() {
+        errors::note("waiting for messages of an MCP client on standard input; Ctrl-C ends it");
+    }
+    let machine = Arc::new(ServedMachine::new(settings.clone()));
+    block_on(server::serve(machine))?;
+    Ok(ExitCode::DONE)
+}
+
 /// What calls share. A driver that hangs keeps the thread that asks it, so calls do not each ask it anew.
 #[derive(Debug)]
-pub(super) struct ServedMachine {
-    pub(super) settings: Settings,
+struct ServedMachine {
+    settings: Settings,
     /// From the first `list` on.
     scan: Mutex<Option<Scan>>,
     /// Held by each `doctor` that asks the driver.
@@ -54,13 +67,14 @@ pub(super) struct ServedMachine {
 }
 
 impl ServedMachine {
-    pub(super) fn new(settings: Settings) -> Self {
+    fn new(settings: Settings) -> Self {
         Self { settings, scan: Mutex::new(None), driver: Arc::new(()) }
     }
 
     /// What NVML reports to `doctor`.
     fn gpus(&self) -> impl FnOnce() -> Result<GpuSample, SourceStatus> + Send + 'static {
-        let (gpus, driver) = (doctor::gpus(&self.settings), Arc::clone(&self.driver));
+        let (gpus, driver) =
+            (trainmon_attach::doctor::gpus(self.settings.nvml_lib.clone()), Arc::clone(&self.driver));
         move || {
             if Arc::strong_count(&driver) > DRIVER_CALLS {
                 return Err(SourceStatus::new(SourceState::Hung, "the driver has not answered earlier calls"));
@@ -70,63 +84,43 @@ impl ServedMachine {
     }
 }
 
-/// What a tool gives.
-#[derive(Debug)]
-pub(super) struct ToolAnswer {
-    text: String,
-    /// An object.
-    json: Value,
-}
-
-impl ToolAnswer {
-    /// One with marks in it, which it explains.
-    fn noted(text: &str, mut json: Value) -> Self {
-        if let Some(json) = json.as_object_mut() {
-            json.insert("untrusted".to_owned(), NOTE.into());
+impl Worker for ServedMachine {
+    async fn work(
+        self: Arc<Self>,
+        slot: Arc<()>,
+        call: ToolCall,
+        progress: CallProgress,
+    ) -> anyhow::Result<ToolAnswer> {
+        let machine = self;
+        match call {
+            ToolCall::Diagnose(Watched::Process(pid, duration)) => {
+                let duration = duration.unwrap_or(DIAGNOSE_DURATION);
+                let answer = watch(&machine.settings, (pid, duration), |passed, said| {
+                    progress.tell(passed, duration.as_secs_f64(), &said)
+                });
+                let answer = answer.await;
+                drop(slot);
+                answer
+            }
+            ToolCall::Diagnose(Watched::Recording(path)) => {
+                on_thread(slot, move |wanted| replay(&machine.settings, &path, wanted)).await
+            }
+            ToolCall::List => on_thread(slot, move |_| list(&machine)).await,
+            ToolCall::Doctor(pid) => on_thread(slot, move |_| doctor(&machine, pid)).await,
+            ToolCall::Report(path) => on_thread(slot, move |wanted| report(&machine.settings, &path, wanted)).await,
+            ToolCall::Compare(before, after) => {
+                on_thread(slot, move |wanted| compare(&machine.settings, [&before, &after], wanted)).await
+            }
+            ToolCall::Profile(pid, recorded) => {
+                on_thread(slot, move |wanted| profile(&machine.settings, pid, recorded, wanted)).await
+            }
+            ToolCall::Explain(cause) => explain(cause.as_deref()),
         }
-        Self { text: format!("{NOTE}\n\n{text}"), json }
     }
-
-    /// The result of `tools/call`.
-    pub(super) fn result(self, era: Era) -> Value {
-        let mut result = json!({ "content": [{ "type": "text", "text": self.text }], "isError": false });
-        if let (true, Some(result)) = (era.knows(Feature::StructuredContent), result.as_object_mut()) {
-            result.insert("structuredContent".to_owned(), self.json);
-        }
-        result
-    }
-}
-
-/// The result of a tool that has failed, in one line. What only trainmon's own words are in is not marked.
-pub(super) fn failed(tool: &str, error: &anyhow::Error) -> Value {
-    let sentence = errors::sentence(error);
-    let is_own = error.chain().any(|cause| cause.is::<Failure>());
-    let why = if is_own { errors::printable(&sentence) } else { quote(&sentence, REASON_MAX) };
-    let mut content = vec![json!({ "type": "text", "text": format!("{tool}: {why}") })];
-    if !is_own {
-        content.push(json!({ "type": "text", "text": NOTE }));
-    }
-    json!({ "content": content, "isError": true })
-}
-
-/// Does something that may take long on a thread of its own: none of tokio's, which panics where no thread can be started. Where
-/// the answer is not awaited any more, the work is told so. `slot` is held until it ends.
-pub(super) async fn on_thread(
-    slot: Arc<()>,
-    work: impl FnOnce(&dyn Fn() -> bool) -> anyhow::Result<ToolAnswer> + Send + 'static,
-) -> anyhow::Result<ToolAnswer> {
-    let (send, answer) = oneshot::channel();
-    let run = move || {
-        let made = work(&|| !send.is_closed());
-        drop(slot);
-        let _ = send.send(made);
-    };
-    thread::Builder::new().name("tm-mcp-call".to_owned()).spawn(run).context("cannot start a thread")?;
-    answer.await.unwrap_or_else(|_| Err(Failure::failed("the tool has stopped; trainmon's log says why").into()))
 }
 
 /// `list`.
-pub(super) fn list(machine: &ServedMachine) -> anyhow::Result<ToolAnswer> {
+fn list(machine: &ServedMachine) -> anyhow::Result<ToolAnswer> {
     let mut scan = machine.scan.lock().unwrap_or_else(PoisonError::into_inner);
     let found = match &mut *scan {
         Some(scan) => scan.candidates(),
@@ -179,7 +173,7 @@ fn listed(candidate: &JobCandidate) -> Value {
 }
 
 /// `diagnose` of a process. Tells how many seconds have passed, and what is known so far.
-pub(super) async fn watch(
+async fn watch(
     settings: &Settings,
     (pid, duration): (u32, Duration),
     progress: impl Fn(f64, String),
@@ -210,32 +204,33 @@ pub(super) async fn watch(
 }
 
 /// `diagnose` of a recording or a trace.
-pub(super) fn replay(settings: &Settings, path: &Path, is_wanted: &dyn Fn() -> bool) -> anyhow::Result<ToolAnswer> {
-    if profiled::is_trace(path)? {
+fn replay(settings: &Settings, path: &Path, is_wanted: &dyn Fn() -> bool) -> anyhow::Result<ToolAnswer> {
+    if traces::is_trace(path)? {
         let (verdict, left_out) = trace(path, is_wanted)?;
         return verdict_answer(&verdict, ForeignTexts::default(), left_out);
     }
     let mut foreign = ForeignTexts::default();
-    let (verdict, missing) = diagnose::replay(settings, path, |sample| collect(&mut foreign, sample, is_wanted))?;
+    let (verdict, missing) =
+        runs::verdict(path, settings.gpus.as_deref(), |sample| collect(&mut foreign, sample, is_wanted))?;
     let missing = missing.map(|why| quote(&why, REASON_MAX));
     verdict_answer(&verdict, foreign, missing.map(|why| format!("The recording: {why}")))
 }
 
 /// `profile`.
-pub(super) fn profile(
+fn profile(
     settings: &Settings,
     pid: u32,
     window: ProfileWindow,
     is_wanted: &dyn Fn() -> bool,
 ) -> anyhow::Result<ToolAnswer> {
-    let verdict = profile::alone(settings, pid, ProfileWish { window, stacks: false }, &is_wanted)?;
+    let verdict = profile::alone(&settings.proc_root, pid, ProfileWish { window, stacks: false }, &is_wanted)?;
     let (verdict, left_out) = with_first_rows(verdict);
     verdict_answer(&verdict, ForeignTexts::default(), left_out)
 }
 
 /// The verdict on a trace with the first rows of each table, and a note of what is left out.
 fn trace(path: &Path, is_wanted: &dyn Fn() -> bool) -> anyhow::Result<(Verdict, Option<String>)> {
-    let verdict = profiled::verdict_while(&[path], is_wanted)?;
+    let verdict = traces::verdict_while(&[path], is_wanted)?;
     Ok(with_first_rows(Arc::unwrap_or_clone(verdict)))
 }
 
@@ -266,7 +261,7 @@ fn whole_page() -> text::Style {
 }
 
 /// `explain`: all of it is trainmon's own.
-pub(super) fn explain(cause: Option<&str>) -> anyhow::Result<ToolAnswer> {
+fn explain(cause: Option<&str>) -> anyhow::Result<ToolAnswer> {
     if let Some(unknown) = cause.and_then(explanation::unknown) {
         return Err(Failure::failed(unknown).into());
     }
@@ -275,7 +270,7 @@ pub(super) fn explain(cause: Option<&str>) -> anyhow::Result<ToolAnswer> {
 }
 
 /// `doctor`.
-pub(super) fn doctor(machine: &ServedMachine, pid: Option<u32>) -> anyhow::Result<ToolAnswer> {
+fn doctor(machine: &ServedMachine, pid: Option<u32>) -> anyhow::Result<ToolAnswer> {
     let call = Call { pid, ..machine.settings.call.clone() };
     let settings = Settings { call, ..machine.settings.clone() };
     let mut findings = doctor::findings(&settings, machine.gpus(), |name| std::env::var_os(name))?;
@@ -304,7 +299,7 @@ fn read(
     foreign: &mut ForeignTexts,
     is_wanted: &dyn Fn() -> bool,
 ) -> anyhow::Result<ReadRun> {
-    let read = whole_run::read_each(settings, path, false, |sample| collect(foreign, sample, is_wanted))?;
+    let read = whole::read_each(path, settings.gpus.as_deref(), false, |sample| collect(foreign, sample, is_wanted))?;
     foreign.add_command(&read.header.command);
     if read.header.trainmon != env!("CARGO_PKG_VERSION") {
         foreign.add(&read.header.trainmon, true);
@@ -318,9 +313,9 @@ fn read(
 }
 
 /// `report`.
-pub(super) fn report(settings: &Settings, path: &Path, is_wanted: &dyn Fn() -> bool) -> anyhow::Result<ToolAnswer> {
+fn report(settings: &Settings, path: &Path, is_wanted: &dyn Fn() -> bool) -> anyhow::Result<ToolAnswer> {
     let mut foreign = ForeignTexts::default();
-    if profiled::is_trace(path)? {
+    if traces::is_trace(path)? {
         let (verdict, note) = trace(path, is_wanted)?;
         let json = report_json(path, (verdict.observed_s, None), None, Some(&verdict));
         foreign.add_fields(&json);
@@ -361,14 +356,10 @@ fn report_json(
 }
 
 /// `compare`.
-pub(super) fn compare(
-    settings: &Settings,
-    paths: [&Path; 2],
-    is_wanted: &dyn Fn() -> bool,
-) -> anyhow::Result<ToolAnswer> {
+fn compare(settings: &Settings, paths: [&Path; 2], is_wanted: &dyn Fn() -> bool) -> anyhow::Result<ToolAnswer> {
     let mut foreign = ForeignTexts::default();
     if compare::are_traces(paths)? {
-        let [before, after] = paths.map(|path| profiled::verdict_while(&[path], is_wanted));
+        let [before, after] = paths.map(|path| traces::verdict_while(&[path], is_wanted));
         let (before, after) = (before?, after?);
         let comparison = compare::compared_traces(paths, [&before, &after], None, ROWS_FOR_AGENT)?;
         for verdict in [&before, &after] {

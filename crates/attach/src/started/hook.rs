@@ -36,7 +36,7 @@ type Variables = Vec<(&'static str, String)>;
 
 /// Runs the commands.
 #[derive(Debug)]
-pub(super) struct Hook {
+pub struct Hook {
     queue: SyncSender<Variables>,
     thread: JoinHandle<()>,
     /// No more commands: the running one is ended.
@@ -46,7 +46,7 @@ pub(super) struct Hook {
 
 impl Hook {
     /// Ready for events. Nothing runs yet.
-    pub(super) fn start(command: &str) -> anyhow::Result<Self> {
+    pub fn start(command: &str) -> anyhow::Result<Self> {
         let (queue, events) = sync_channel(QUEUE);
         let stop = Arc::new(AtomicBool::new(false));
         let mut runner = Runner { command: command.to_owned(), stop: Arc::clone(&stop), noted: None };
@@ -56,7 +56,7 @@ impl Hook {
     }
 
     /// Has the command run for an event.
-    pub(super) fn run(&mut self, variables: Variables) {
+    pub fn run(&mut self, variables: Variables) {
         let full = matches!(self.queue.try_send(variables), Err(TrySendError::Full(_)));
         if full && !self.dropping {
             errors::note(&format!(
@@ -67,7 +67,7 @@ impl Hook {
     }
 
     /// Waits for the commands of all events, for as long as one may take; not for long after a signal.
-    pub(super) fn finish(self) {
+    pub fn finish(self) {
         let Self { queue, thread, stop, .. } = self;
         drop(queue);
         let begun = Instant::now();

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use tempfile::NamedTempFile;
 
-use trainmon_attach::jobs::output::OutputTail;
+use super::output::OutputTail;
 use trainmon_base::errors;
 use trainmon_base::streams::tell;
 use trainmon_base::text::sanitise;
@@ -25,10 +25,11 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 const READ_MOST: u64 = 128 << 10;
 
 /// The file. Its name cannot be guessed, only its owner can read it, and it is removed unless something was written to it.
-pub(super) struct Output(NamedTempFile);
+pub struct Output(NamedTempFile);
 
 impl Output {
-    pub(super) fn create() -> anyhow::Result<Self> {
+    /// An empty one.
+    pub fn create() -> anyhow::Result<Self> {
         // O_EXCL and mode 0600.
         let file = tempfile::Builder::new().prefix("trainmon-run-").suffix(".out").tempfile();
         let folder = std::env::temp_dir();
@@ -42,17 +43,17 @@ impl Output {
     }
 
     /// What the program gets as its standard output.
-    pub(super) fn for_program(&self) -> anyhow::Result<Stdio> {
+    pub fn for_program(&self) -> anyhow::Result<Stdio> {
         Ok(self.0.as_file().try_clone()?.into())
     }
 
     /// What it gets as its standard error: where that was redirected it goes where it would have gone.
-    pub(super) fn for_errors(&self) -> anyhow::Result<Stdio> {
+    pub fn for_errors(&self) -> anyhow::Result<Stdio> {
         if std::io::stderr().is_terminal() { self.for_program() } else { Ok(Stdio::inherit()) }
     }
 
     /// Reads the file for the screen.
-    pub(super) fn reader(&self) -> anyhow::Result<OutputReader> {
+    pub fn reader(&self) -> anyhow::Result<OutputReader> {
         Ok(OutputReader {
             file: self.0.as_file().try_clone()?,
             at: 0,
@@ -62,7 +63,7 @@ impl Output {
     }
 
     /// Shows the last lines, and keeps the file if there is something in it.
-    pub(super) fn show(mut self) {
+    pub fn show(mut self) {
         let Some(text) = tail(self.0.as_file_mut()) else { return };
         let Ok((_, path)) = self.0.keep() else { return };
         errors::note(&format!("the program's output is in {}; its last lines:", path.display()));
@@ -75,7 +76,7 @@ impl Output {
 
 /// Follows the file while the program writes to it.
 #[derive(Debug)]
-pub(super) struct OutputReader {
+pub struct OutputReader {
     file: File,
     /// What comes before was read.
     at: u64,
@@ -86,7 +87,7 @@ pub(super) struct OutputReader {
 
 impl OutputReader {
     /// The last lines, once more was written. Cancel safe.
-    pub(super) async fn next(&mut self) -> OutputTail {
+    pub async fn next(&mut self) -> OutputTail {
         loop {
             tokio::time::sleep_until(self.due.into()).await;
             self.due = Instant::now() + LOOK_EVERY;

@@ -1,4 +1,4 @@
-//! Reads traces of torch.profiler for the commands that take one as it is.
+//! Reads traces of torch.profiler, each as it is.
 
 use std::io::{self, BufRead, Read};
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 
-use super::whole_run::ZSTD_FRAME;
+use super::whole::ZSTD_FRAME;
 use trainmon_diagnosis::diagnosis::verdict::Context;
 use trainmon_diagnosis::diagnosis::{Verdict, profiled};
 use trainmon_profiles::account::ProfileAccount;
@@ -21,7 +21,7 @@ const PEEKED: u64 = 4096;
 ///
 /// # Errors
 /// It cannot be read, whatever it should be.
-pub(super) fn is_trace(path: &Path) -> anyhow::Result<bool> {
+pub fn is_trace(path: &Path) -> anyhow::Result<bool> {
     let begin = begin_of(path)?;
     let text = begin.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&begin);
     let mut first = text.iter().filter(|byte| !byte.is_ascii_whitespace());
@@ -42,26 +42,26 @@ fn begin_of(path: &Path) -> anyhow::Result<Vec<u8>> {
 }
 
 /// Refuses a trace where only a recording has what is asked for.
-pub(super) fn refuse(path: &Path) -> anyhow::Result<()> {
+pub fn refuse(path: &Path) -> anyhow::Result<()> {
     let name = path.display();
     anyhow::ensure!(!is_trace(path)?, "{name} is a trace, not a recording: trainmon diagnose {name}");
     Ok(())
 }
 
 /// The verdict on a trace, or on the traces of a run's ranks.
-pub(super) fn verdict(paths: &[&Path]) -> anyhow::Result<Arc<Verdict>> {
+pub fn verdict(paths: &[&Path]) -> anyhow::Result<Arc<Verdict>> {
     verdict_while(paths, &|| true)
 }
 
 /// The same. `wanted` says whether to go on reading.
-pub(super) fn verdict_while(paths: &[&Path], wanted: &dyn Fn() -> bool) -> anyhow::Result<Arc<Verdict>> {
+pub fn verdict_while(paths: &[&Path], wanted: &dyn Fn() -> bool) -> anyhow::Result<Arc<Verdict>> {
     let account = account(paths, wanted)?;
     let context = Context { command: account.file.clone().unwrap_or_default(), ..Context::default() };
     Ok(Arc::new(profiled::verdict(account, &context)))
 }
 
 /// The account of a trace, or of the traces of a run's ranks.
-pub(super) fn account(paths: &[&Path], wanted: &dyn Fn() -> bool) -> anyhow::Result<ProfileAccount> {
+pub fn account(paths: &[&Path], wanted: &dyn Fn() -> bool) -> anyhow::Result<ProfileAccount> {
     Ok(match paths {
         [path] => ProfileAccount { file: name_of(path), ..read(path, wanted, profiles::read)? },
         paths if paths.len() > RANKS_MAX => return Err(RanksError::TooMany(paths.len()).into()),
