@@ -9,12 +9,16 @@ pub mod diagnose;
 pub mod doctor;
 pub mod document;
 pub mod explain;
+#[cfg(feature = "serve")]
 pub mod export;
+#[cfg(feature = "fleet")]
 pub mod fleet;
+#[cfg(feature = "import")]
 pub mod import;
 pub mod live;
 pub mod log;
 pub mod man;
+#[cfg(feature = "mcp")]
 pub mod mcp;
 pub mod pick;
 pub mod pick_screen;
@@ -28,6 +32,7 @@ pub mod run;
 pub mod screen;
 mod screen_loop;
 pub mod shell;
+#[cfg(feature = "trace")]
 pub mod trace;
 pub mod watch;
 

@@ -17,7 +17,7 @@ use trainmon_base::text::format::{counted, step_time};
 use trainmon_diagnosis::diagnosis::Verdict;
 use trainmon_diagnosis::pipeline::Tick;
 use trainmon_outputs::text;
-use trainmon_outputs::trace::out::TraceOut;
+use trainmon_outputs::trace_out::TraceOut;
 use trainmon_profiles::asked::{ProfileAsker, ProfileWindow};
 use trainmon_profiling::inject::{self, InjectedTrace};
 use trainmon_profiling::kineto::ProfileWish;

@@ -9,6 +9,7 @@ pub mod html;
 pub mod json;
 pub mod log;
 pub mod markdown;
+#[cfg(feature = "metrics")]
 pub mod metrics;
 pub mod recording;
 #[cfg(test)]
@@ -17,5 +18,7 @@ mod testing;
 #[path = "../../views/src/testing.rs"]
 mod testing_views;
 pub mod text;
+#[cfg(feature = "trace")]
 pub mod trace;
+pub mod trace_out;
 pub mod whole_file;

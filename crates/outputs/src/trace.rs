@@ -5,7 +5,6 @@
 //! changes. What was not measured has no event. Packets go out tick by tick, so memory does not grow with the recording, apart
 //! from the number of its processes.
 
-pub mod out;
 mod packets;
 mod profile;
 mod proto;

@@ -68,6 +68,7 @@ pub fn window_facts(account: &ProfileAccount) -> Vec<String> {
         steps => format!("{steps} steps{each}"),
     };
     let longest = if account.steps > 1 { finite(account.longest_step_ms) } else { None };
+    let steps_by = if account.steps > 0 { account.steps_by } else { None };
     let requests = account.requests.as_ref().map(|requests| {
         let (name, median) = (&requests.name, length(requests.median_ms));
         let (times, usual) = if requests.count == 1 {
@@ -86,7 +87,7 @@ pub fn window_facts(account: &ProfileAccount) -> Vec<String> {
         requests,
         share(account.compiling, "compiling"),
         share(account.overhead, "profiler"),
-        account.steps_by.filter(|_| account.steps > 0).map(|by| format!("steps {}", mark(by))),
+        steps_by.map(|by| format!("steps {}", mark(by))),
     ];
     facts.into_iter().flatten().collect()
 }
