@@ -38,7 +38,7 @@ need_package() {
 
 output=$(mktemp)
 aside=$(mktemp -d)
-declare -A aside_pids aside_began
+declare -A aside_pids=() aside_began=()
 names=() results=() times=()
 
 # Prints a row for each part that ran, whether or not all of them passed.
