@@ -63,8 +63,8 @@ pub struct WaitPath {
 
 impl WaitPath {
     /// What tells it from other paths.
-    fn key(&self) -> (&[WaitHop], End, [Option<&str>; 2]) {
-        (&self.hops, self.end, [self.name.as_deref(), self.lock.as_deref()])
+    fn key(&self) -> (&[WaitHop], End, Option<&str>, Option<&str>) {
+        (&self.hops, self.end, self.name.as_deref(), self.lock.as_deref())
     }
 }
 
