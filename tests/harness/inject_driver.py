@@ -16,7 +16,7 @@ from typing import Any
 from harness.paths import HARNESS, ROOT
 
 JOB = os.path.join(HARNESS, "inject_job.py")
-SCRIPT = os.path.join(ROOT, "assets/inject/profile.py")
+SCRIPT = os.path.join(ROOT, "crates/sources/assets/inject/profile.py")
 #: The line that trainmon replaces.
 PLACE = "PARAMETERS = {}  # trainmon writes them here\n"
 #: Seconds that anything may take.
