@@ -23,7 +23,7 @@ mod job_rights;
 pub mod kineto;
 mod links;
 pub mod log_file;
-mod maps;
+pub mod maps;
 mod mounts;
 mod mountstats;
 pub mod neighbours;
