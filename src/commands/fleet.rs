@@ -20,9 +20,9 @@ use trainmon_diagnosis::fleet::Fleet;
 use trainmon_diagnosis::fleet::answer::{self, AnswerError, Answered};
 use trainmon_diagnosis::fleet::join::Answers;
 use trainmon_diagnosis::fleet::query::FleetQuery;
-use trainmon_outputs::fleet;
 use trainmon_serve::http::client::{Client, Connection, PATIENCE};
 use trainmon_serve::http::tls;
+use trainmon_views::fleet;
 
 /// Connections over which the queries go at once. Prometheus answers twenty at a time by default, and others ask it, too.
 const CONNECTIONS: usize = 4;

@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use anyhow::Context;
 use ratatui::buffer::Buffer;
 
 use super::output::OutputReader;
@@ -23,11 +24,12 @@ use trainmon_base::zone;
 use trainmon_diagnosis::diagnosis::Verdict;
 use trainmon_diagnosis::history::archive::Limits;
 use trainmon_diagnosis::pipeline::Tick;
-use trainmon_outputs::cost::Price;
+use trainmon_outputs::{json, markdown};
 use trainmon_profiles::account::ProfileAccount;
 use trainmon_tui::message::Export;
 use trainmon_tui::pages::Page;
 use trainmon_tui::{self as tui, App, AppOptions, Effect, Job, Layout, Message, Theme, summary, terminal, theme};
+use trainmon_views::cost::Price;
 
 /// How much of a recording can be gone back to: a day, packed.
 const RECORDING: Limits = Limits { span: Duration::from_secs(26 * 3600), bytes: 256 << 20 };
@@ -75,7 +77,7 @@ pub fn options(settings: &Settings) -> anyhow::Result<AppOptions> {
     let environment = |name: &str| std::env::var(name).ok();
     let theme = Theme::detect(!settings.color, settings.ascii, environment);
     // NO_COLOR is a wish; what the terminal could show is another question.
-    let wishless = |name: &str| environment(name).filter(|_| name != "NO_COLOR");
+    let wishless = |name: &str| if name == "NO_COLOR" { None } else { environment(name) };
     Ok(AppOptions {
         theme,
         depth: Theme::detect(false, settings.ascii, wishless).depth,
@@ -251,7 +253,7 @@ impl screen_loop::Screen for JobScreen<'_> {
                 }
                 return Ok(ControlFlow::Break(()));
             }
-            Effect::Save(export, text) => Message::Notice(save(self.app.job().target.pid, export, &text)),
+            Effect::Save(export) => Message::Notice(save(&self.app, export)),
             // The screen asks for neither where they are off; that they stay off does not rest on it.
             Effect::Signal(process, signal) if self.may_signal => {
                 Message::Notice(actions::signal(proc_root, process, signal))
@@ -300,7 +302,7 @@ fn what_was_learned(app: &App, price: Option<&Price>, width: usize, ascii: bool)
         if app.jobs().len() > 1 {
             lines.push(text::fit(&format!("PID {} {}", job.target.pid, job.target.command), width));
         }
-        lines.push(trainmon_outputs::text::headline(verdict));
+        lines.push(trainmon_views::report::headline(verdict));
         for (_, line) in job.summary().iter().flat_map(|run| summary::lines(run, &zone, price)) {
             lines.extend(text::wrap(&line, width.saturating_sub(2)).into_iter().map(|line| format!("  {line}")));
         }
@@ -311,8 +313,30 @@ fn what_was_learned(app: &App, price: Option<&Price>, width: usize, ascii: bool)
     lines
 }
 
+/// What is saved.
+///
+/// # Errors
+/// There is no verdict, or it cannot be written as JSON.
+pub fn saved(app: &App, export: Export) -> anyhow::Result<String> {
+    let verdict = || app.job().verdict().context("no verdict to save yet");
+    Ok(match export {
+        Export::Markdown => markdown::markdown(verdict()?),
+        Export::Json => {
+            let mut bytes = Vec::new();
+            json::pretty(&mut bytes, verdict()?)?;
+            String::from_utf8(bytes)?
+        }
+        Export::Svg => app.picture(),
+    })
+}
+
 /// Writes a file of this kind into the working directory, under a name of its own.
-fn save(pid: u32, export: Export, text: &str) -> String {
+fn save(app: &App, export: Export) -> String {
+    let text = match saved(app, export) {
+        Ok(text) => text,
+        Err(error) => return error.to_string(),
+    };
+    let pid = app.job().target.pid;
     let stamp = zone::now().strftime("%Y%m%d-%H%M%S").to_string();
     let name = format!("trainmon-{pid}-{stamp}.{}", export.word());
     // Half a file is useless: it gets its name once it is complete. Only its owner may read it.

@@ -8,17 +8,18 @@ use crossterm::event::KeyCode;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use trainmon::commands::screen;
 use trainmon::diagnosis::Verdict;
 use trainmon::diagnosis::verdict::{Hottest, MainThread, Rank, Stages, Subject, Unavailable, WorkerVerdict};
-use trainmon::rates::Frame;
 use trainmon::rates::frame::{DeviceRates, GpuProcessRates, NetRates};
 use trainmon::rates::neighbours::{NeighbourRates, Neighbours};
-use trainmon::rates::stacks::{Activities, Activity, CodePlace, ProcessStacks};
 use trainmon::rates::threads::{ThreadRates, ThreadRoleRates};
 use trainmon::sample::{SourceState, SourceStatus, Sources};
 use trainmon::tui::keys::{Action, TABLE};
 use trainmon::tui::pages::Page;
 use trainmon::tui::{App, AppOptions, Effect, Message};
+use trainmon::waits::Frame;
+use trainmon::waits::stacks::{Activities, Activity, CodePlace, ProcessStacks};
 
 const HELP: char = '?';
 /// What could steer a terminal, reorder a line or be taken for markup.
@@ -69,10 +70,13 @@ fn walk(app: &mut App, size: (u16, u16)) {
                 check(app, size);
                 effects.extend(press(app, KeyCode::Char(choice)));
                 for effect in effects {
-                    if let Effect::Save(_, text) | Effect::Copy(text) = effect {
-                        let is_bad = |c: &char| !is_safe(c.encode_utf8(&mut [0; 4]));
-                        assert_eq!(text.chars().find(is_bad), None, "{menu}{choice}");
-                    }
+                    let text = match effect {
+                        Effect::Save(export) => screen::saved(app, export).unwrap(),
+                        Effect::Copy(text) => text,
+                        _ => continue,
+                    };
+                    let is_bad = |c: &char| !is_safe(c.encode_utf8(&mut [0; 4]));
+                    assert_eq!(text.chars().find(is_bad), None, "{menu}{choice}");
                 }
             }
         }

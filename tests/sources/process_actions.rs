@@ -6,7 +6,7 @@ use std::path::Path;
 use trainmon::jobs::actions;
 use trainmon::sample::ProcessId;
 
-use crate::process::{Target, nice, pause, process_id, state, this_test, until};
+use crate::process::{Target, helper, nice, process_id, state, until};
 
 const TERM: i32 = 15;
 
@@ -77,23 +77,13 @@ fn a_nice_value_is_set() {
 }
 
 #[test]
-#[ignore = "not a test: the child of the next one, with threads of its own"]
-fn a_child_with_threads() {
-    for _ in 0..3 {
-        std::thread::spawn(|| pause(60_000));
-    }
-    pause(60_000);
-}
-
-#[test]
 fn a_nice_value_is_set_for_every_thread() {
-    let child = Target::spawn(this_test(module_path!(), "a_child_with_threads").stdout(std::process::Stdio::null()));
+    let child = Target::spawn(&mut helper(&["threads"]));
     let tasks = || std::fs::read_dir(format!("/proc/{}/task", child.id())).unwrap();
-    // Its main thread, that of the test, and three more.
-    until("its threads are there", || tasks().count() == 5);
+    until("its threads are there", || tasks().count() == 4);
     assert_eq!(
         actions::renice(proc_root(), id(&child), 19),
-        format!("the nice value of {} is now 19 (5 threads)", child.id())
+        format!("the nice value of {} is now 19 (4 threads)", child.id())
     );
     for task in tasks() {
         assert_eq!(nice(task.unwrap().file_name().to_str().unwrap().parse().unwrap()), 19);

@@ -3,13 +3,14 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::testing::{profiled, profiled_with, verdict};
+use crate::testing::{profiled, profiled_with};
+use crate::testing_views::verdict;
 use trainmon_base::text::format::Unit;
 use trainmon_diagnosis::diagnosis::Signal;
 use trainmon_diagnosis::diagnosis::verdict::{
     Advice, Evidence, Finding, Missing, StepSource, Steps, Subject, Unavailable,
 };
-use trainmon_rates::time_split::TimeSplit;
+use trainmon_waits::time_split::TimeSplit;
 
 fn number(value: f64) -> Evidence {
     let signal = Signal::Workers;

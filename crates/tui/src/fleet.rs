@@ -27,8 +27,8 @@ use trainmon_base::text::wrap;
 use trainmon_base::zone;
 use trainmon_diagnosis::diagnosis::verdict::Class;
 use trainmon_diagnosis::fleet::Fleet;
-use trainmon_outputs::cost::Price;
-use trainmon_outputs::fleet::{FleetLine, HEADINGS, RankOrder, Tone, is_left, lines, summary, widths};
+use trainmon_views::cost::Price;
+use trainmon_views::fleet::{FleetLine, HEADINGS, RankOrder, Tone, is_left, lines, summary, widths};
 
 /// Widest cell of a word on a narrow screen, and on others; screens from [`WIDE_FLEET`] columns on are not narrow.
 const NAME_CELLS: usize = 14;

@@ -8,8 +8,8 @@ use trainmon_base::zone;
 use trainmon_diagnosis::diagnosis::Verdict;
 use trainmon_diagnosis::diagnosis::causes::verdict_name;
 use trainmon_diagnosis::history::totals::Totals;
-use trainmon_outputs::cost::{self, Price};
-use trainmon_outputs::run_report::steps_words;
+use trainmon_views::cost::{self, Price};
+use trainmon_views::run_report::steps_words;
 
 /// Smaller shares are left out.
 const NAMED_SHARE: f64 = 0.005;
@@ -73,9 +73,9 @@ mod tests {
     use trainmon_diagnosis::diagnosis::causes::Cause;
     use trainmon_diagnosis::diagnosis::verdict::{Advice, Class, Phase};
     use trainmon_diagnosis::history::interval::Interval;
-    use trainmon_rates::Frame;
-    use trainmon_rates::frame::{CountedSteps, TrainerRates};
-    use trainmon_rates::time_split::TimeSplit;
+    use trainmon_waits::Frame;
+    use trainmon_waits::frame::{CountedSteps, TrainerRates};
+    use trainmon_waits::time_split::TimeSplit;
 
     /// A second with a step.
     fn frame(second: u64) -> Frame {

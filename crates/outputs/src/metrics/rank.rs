@@ -6,13 +6,14 @@ use super::job::JobScope;
 use super::{Labelled, metrics};
 use trainmon_diagnosis::diagnosis::ranks::{blocked, waits_for_others};
 use trainmon_diagnosis::diagnosis::verdict::{Rank, Verdict};
-use trainmon_rates::frame::{GpuRates, TrainerRates};
-use trainmon_rates::time_split::{LoopActivity, TimeSplit};
+use trainmon_rates::frame::GpuRates;
 use trainmon_sample::ProcessId;
+use trainmon_waits::frame::TrainerRates;
+use trainmon_waits::time_split::{LoopActivity, TimeSplit};
 
 /// One rank.
 pub(super) struct RankScope {
-    pub(super) workers: Vec<trainmon_rates::frame::WorkerRates>,
+    pub(super) workers: Vec<trainmon_waits::frame::WorkerRates>,
     steps_per_s: Option<f64>,
     counters: RankCounters,
     /// Where its time went in the verdict's window.
@@ -39,12 +40,18 @@ impl RankScope {
         let of = |(place, trainer): (usize, &TrainerRates)| {
             let judged = verdict.ranks.iter().find(|rank| rank.pid == trainer.id.pid);
             let number = trainer.place.map(|place| place.rank).or_else(|| {
-                let place = u32::try_from(place).ok().filter(|_| is_one_of_many)?;
-                Some(judged.map_or(place, |rank| rank.number(place as usize)))
+                if !is_one_of_many {
+                    return None;
+                }
+                judged.map_or(u32::try_from(place).ok(), |rank| Some(rank.number(place)))
             });
             let gpus: Vec<GpuRates> =
                 frame.gpus.iter().filter(|gpu| of_rank(gpu, trainer.id, is_one_of_many)).cloned().collect();
-            let shares = judged.map(|rank| rank.shares).or(verdict.shares.filter(|_| !is_one_of_many));
+            let shares = match judged {
+                Some(rank) => Some(rank.shares),
+                None if is_one_of_many => None,
+                None => verdict.shares,
+            };
             let collectives =
                 judged.map_or_else(|| own_collectives(verdict, is_one_of_many), |rank| rank.collectives);
             let busy =
@@ -79,7 +86,7 @@ fn of_rank(gpu: &GpuRates, rank: ProcessId, is_one_of_many: bool) -> bool {
 /// The share in collectives of a job's only rank on this machine, if its stacks were read.
 fn own_collectives(verdict: &Verdict, is_one_of_many: bool) -> Option<f64> {
     let activities = if is_one_of_many { return None } else { &verdict.main_thread.as_ref()?.activities };
-    Some(activities.get(trainmon_rates::stacks::Activity::Collective.word()).copied().unwrap_or(0.0))
+    Some(activities.get(trainmon_waits::stacks::Activity::Collective.word()).copied().unwrap_or(0.0))
 }
 
 metrics! {

@@ -21,7 +21,7 @@ pub use drawn::{Drawn, Extent, Hit};
 pub use list::list;
 pub use menu::{Confirm, Menu, MenuItem, MenuOutcome};
 pub use popup::PopupBox;
-pub use prompt::{Prompt, Purpose, Typed};
+pub use prompt::{Prompt, PromptKind, Typed};
 pub use scene::Scene;
 pub use scroll::{Scroll, beside, scrolled};
 pub use text::{

@@ -21,7 +21,7 @@ use crate::widgets::{
 };
 use trainmon_diagnosis::diagnosis::chain::{NodeState, waits_for};
 use trainmon_diagnosis::diagnosis::verdict::{ChainNode, Class, Verdict};
-use trainmon_outputs::chain::{ChainRow, line, rows};
+use trainmon_views::chain::{ChainRow, line, rows};
 
 /// Cells of a share.
 const SHARE: u16 = 7;

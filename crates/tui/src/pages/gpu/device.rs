@@ -10,8 +10,8 @@ use crate::theme::{ColorSlot, Look, Theme};
 use crate::widgets::{Piece, behind, cells, piece_rows, write, write_fit, write_pieces, write_right};
 use crate::{charts, format};
 use trainmon_base::text::{fit, sanitise};
-use trainmon_rates::Frame;
 use trainmon_rates::frame::GpuRates;
+use trainmon_waits::Frame;
 
 const GIB: f64 = 1_073_741_824.0;
 

@@ -20,7 +20,7 @@ use ratatui::style::Style;
 use super::Content;
 use crate::charts;
 use crate::widgets::{Drawn, Hit, Scene, bars, count, panel, pipeline, tile, write_fit};
-use trainmon_rates::Frame;
+use trainmon_waits::Frame;
 
 /// Draws a list of bars.
 type Bars = fn(&mut Buffer, Rect, &Frame, &Scene<'_>);

@@ -9,10 +9,10 @@ use super::gpus::look;
 use crate::theme::Theme;
 use crate::widgets::{Extent, behind, cells, list, write, write_right};
 use trainmon_base::text::{fit, fit_before, sanitise};
-use trainmon_outputs::profile_tables::TableName;
-use trainmon_outputs::section::{Column, Section, SectionBody};
 use trainmon_profiles::account::{IdleReason, ProfileAccount};
 use trainmon_profiles::drawn::SliceKind;
+use trainmon_views::profile_tables::TableName;
+use trainmon_views::section::{Column, Section, SectionBody};
 
 /// Blanks between two columns.
 const GAP: u16 = 2;

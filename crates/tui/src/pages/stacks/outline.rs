@@ -4,11 +4,11 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::recent::{Function, RecentStacks, Sum};
+use crate::format;
 use crate::job::Job;
-use crate::{format, labels};
 use trainmon_diagnosis::diagnosis::verdict::Hottest;
-use trainmon_rates::stacks::{Activities, Activity};
 use trainmon_sample::ProcessId;
+use trainmon_waits::stacks::{Activities, Activity};
 
 /// Minimum share of a thread's time to be listed, 0–1.
 const LEAST_SHARE: f64 = 0.005;

@@ -1,0 +1,311 @@
+//! The pipeline: how a batch gets to the GPU, stage by stage, with the stage that limits it marked.
+//!
+//! The stages are the wait chain seen from its far end: what the loop waits for, and what that waits for, as far as the
+//! longest wait leads; then the loop and the GPU. The shares are those of the verdict.
+
+use trainmon_base::stats::mean;
+use trainmon_base::text::format::{counted, number, whole_percent};
+use trainmon_base::text::sanitise;
+use trainmon_diagnosis::diagnosis::Verdict;
+use trainmon_diagnosis::diagnosis::causes::Cause;
+use trainmon_diagnosis::diagnosis::chain::{ChainNode, NodeKind, NodeName, NodeState, children};
+use trainmon_diagnosis::diagnosis::verdict::{Class, Culprit, CulpritKind, WorkerVerdict};
+use trainmon_rates::frame::GpuRates;
+use trainmon_waits::Frame;
+use trainmon_waits::time_split::LoopActivity;
+
+/// What sort of stage it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StageKind {
+    /// Storage, or a server.
+    Source,
+    /// Data-loader workers.
+    Workers,
+    /// Another process, a thread, a lock.
+    Other,
+    /// The batches that wait to be taken.
+    Queue,
+    /// The training loop.
+    Loop,
+    /// The GPU.
+    Gpu,
+}
+
+impl StageKind {
+    /// The class whose color it has.
+    pub fn class(self) -> Class {
+        match self {
+            Self::Source => Class::Io,
+            Self::Workers | Self::Queue | Self::Other => Class::DataLoader,
+            Self::Loop => Class::Cpu,
+            Self::Gpu => Class::Gpu,
+        }
+    }
+}
+
+/// One stage.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stage {
+    /// What sort.
+    pub kind: StageKind,
+    /// Its name: `4 workers`.
+    pub name: String,
+    /// How busy it is, 0–1; `None` where that is not known or means nothing.
+    pub busy: Option<f64>,
+    /// A word or two: what it does most, or which one it is.
+    pub word: String,
+    /// It holds the run back.
+    pub limit: bool,
+}
+
+impl Stage {
+    fn new(kind: StageKind, name: impl Into<String>, busy: Option<f64>, word: impl Into<String>) -> Self {
+        let busy = busy.filter(|share| share.is_finite()).map(|share| share.clamp(0.0, 1.0));
+        Self {
+            kind,
+            name: sanitise(&name.into()).into_owned(),
+            busy,
+            word: sanitise(&word.into()).into_owned(),
+            limit: false,
+        }
+    }
+}
+
+/// Shares of a wait below this are not a stage.
+const SHOWN: f64 = 0.05;
+/// The loop waits for data longer than this where nothing is in the queue.
+const EMPTY: f64 = 0.10;
+/// Workers that are idle for longer than this have filled the queue.
+const FULL: f64 = 0.30;
+/// Most stages before the loop.
+const UPSTREAM: usize = 3;
+
+/// The stages in the order in which a batch passes them. Empty where nothing is known of a loop.
+pub fn stages(verdict: &Verdict, frame: Option<&Frame>) -> Vec<Stage> {
+    let (Some(shares), false) = (verdict.shares, matches!(verdict.class, Class::Unknown)) else { return Vec::new() };
+    let mut stages = upstream(verdict, frame);
+    let gpu = gpu(verdict, frame);
+    let waits = shares[LoopActivity::InputWait];
+    // Without workers, or anything else before it, the loop makes its batches itself.
+    let loads = if stages.is_empty() && verdict.class == Class::DataLoader { waits } else { 0.0 };
+    let own = shares[LoopActivity::HostBusy] + shares[LoopActivity::Checkpoint] + loads;
+    let most = shares.iter().max_by(|a, b| a.1.total_cmp(&b.1));
+    // What the verdict blames comes before what takes longest: a batch that is late, not the GPU's own work.
+    let is_late = waits_for_batches(verdict);
+    let most = if is_late { Some((LoopActivity::InputWait, waits)) } else { most };
+    let word = most.map(|(activity, share)| {
+        let does = match activity {
+            LoopActivity::InputWait if loads > 0.0 => "makes batches",
+            LoopActivity::Other if waited_for(verdict).is_some() => "waits",
+            LoopActivity::Other => activity.word(),
+            _ => activity.verb(),
+        };
+        format!("{does} {}%", whole_percent(share))
+    });
+    let rank = verdict.ranks.iter().zip(0..).find(|(rank, _)| rank.straggler);
+    let name = match (rank, &gpu) {
+        (Some((rank, place)), _) => format!("loop of rank {}", rank.number(place)),
+        (None, Some(_)) => "training loop".to_owned(),
+        (None, None) => "loop (CPU)".to_owned(),
+    };
+    stages.push(Stage::new(StageKind::Loop, name, Some(own), word.unwrap_or_default()));
+    stages.extend(gpu);
+    mark(&mut stages, verdict);
+    stages
+}
+
+/// Whether what the verdict blames makes batches late.
+fn waits_for_batches(verdict: &Verdict) -> bool {
+    let share = |activity| verdict.shares.map_or(0.0, |shares| shares[activity]);
+    let waits = share(LoopActivity::InputWait);
+    match verdict.class {
+        Class::DataLoader | Class::Io => waits > EMPTY,
+        Class::Cpu => waits > EMPTY && waits > share(LoopActivity::HostBusy),
+        _ => false,
+    }
+}
+
+/// What the loop waits for, the farthest first.
+fn upstream(verdict: &Verdict, frame: Option<&Frame>) -> Vec<Stage> {
+    let waits = longest(verdict);
+    if verdict.workers.is_empty() {
+        let mut stages: Vec<Stage> = waits.iter().filter_map(|node| stage(node, verdict)).take(UPSTREAM).collect();
+        stages.reverse();
+        return stages;
+    }
+    let source = waits.iter().rev().find(|node| {
+        matches!(node.kind, NodeKind::Net | NodeKind::Disk | NodeKind::Lock)
+            || node.kind == NodeKind::Process && node.name != NodeName::Worker
+    });
+    let source = source.and_then(|node| stage(node, verdict)).or_else(|| storage(frame));
+    let count = verdict.workers.len();
+    let name = counted(count, "worker", "workers");
+    let mean = |of: fn(&WorkerVerdict) -> Option<f64>| {
+        let known: Vec<f64> = verdict.workers.iter().filter_map(of).collect();
+        (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
+    };
+    let workers = Stage::new(StageKind::Workers, name, mean(|w| w.busy), workers_word(&mean, verdict));
+    let waits_for_data = verdict.shares.map_or(0.0, |shares| shares[LoopActivity::InputWait]);
+    let queue = match mean(|w| w.idle) {
+        _ if waits_for_data > EMPTY => "empty",
+        Some(idle) if idle > FULL => "full",
+        _ => "part full",
+    };
+    let queue = Stage::new(StageKind::Queue, "queue", None, queue);
+    source.into_iter().chain([workers, queue]).collect()
+}
+
+/// What the workers do most: a stage of their work where stacks tell, else waiting or idling.
+fn workers_word(mean: &impl Fn(fn(&WorkerVerdict) -> Option<f64>) -> Option<f64>, verdict: &Verdict) -> String {
+    let shares = [
+        ("on CPU", mean(|w| w.busy)),
+        ("waiting for their source", mean(|w| w.io_wait)),
+        ("queueing for a CPU", mean(|w| w.runnable)),
+        ("idle", mean(|w| w.idle)),
+    ];
+    let most = shares.into_iter().filter_map(|(word, share)| Some((word, share?))).max_by(|a, b| a.1.total_cmp(&b.1));
+    let Some((word, share)) = most else { return String::new() };
+    let stages = [
+        ("load", mean(|w| w.stages.map(|stages| stages.load))),
+        ("decode", mean(|w| w.stages.map(|stages| stages.decode))),
+        ("transform", mean(|w| w.stages.map(|stages| stages.transform))),
+        ("collate", mean(|w| w.stages.map(|stages| stages.collate))),
+    ];
+    let stage =
+        stages.into_iter().filter_map(|(word, share)| Some((word, share?))).max_by(|a, b| a.1.total_cmp(&b.1));
+    match stage.filter(|(_, share)| word == "on CPU" && *share > SHOWN) {
+        Some((stage, share)) => format!("{stage} {}%", whole_percent(share)),
+        None if verdict.workers.is_empty() => String::new(),
+        None => format!("{word} {}%", whole_percent(share)),
+    }
+}
+
+/// The nodes of the longest wait for anything but the GPU, that next to the loop first.
+fn longest(verdict: &Verdict) -> Vec<&ChainNode> {
+    let nodes = verdict.chain.as_slice();
+    let mut path: Vec<&ChainNode> = Vec::new();
+    let Some(root) = nodes.first().filter(|root| root.is_loop()) else { return path };
+    let mut here = root;
+    for _ in nodes {
+        let is_shown = |node: &&ChainNode| {
+            node.share >= SHOWN && !matches!(node.kind, NodeKind::Device | NodeKind::Unknown) && !node.is_loop()
+        };
+        let next = children(nodes, here).into_iter().filter(is_shown).max_by(|a, b| a.share.total_cmp(&b.share));
+        let Some(next) = next.filter(|next| !path.iter().any(|seen| seen.node == next.node)) else { break };
+        path.push(next);
+        here = next;
+    }
+    path
+}
+
+/// What the loop waits for, in a word, if the verdict blames a wait that is neither for data nor for the GPU.
+pub fn waited_for(verdict: &Verdict) -> Option<&'static str> {
+    verdict.cause.filter(|cause| cause.is_wait(verdict.class))?;
+    Some(match longest(verdict).first()?.kind {
+        NodeKind::Net => "network",
+        NodeKind::Disk => "disk",
+        NodeKind::Lock => "lock",
+        NodeKind::Process => "process",
+        NodeKind::Thread => "thread",
+        NodeKind::Timer => "sleep",
+        NodeKind::Terminal => "terminal",
+        NodeKind::Device | NodeKind::Unknown => return None,
+    })
+}
+
+/// A node of the chain as a stage: the share is that of the loop's time that leads there.
+fn stage(node: &ChainNode, verdict: &Verdict) -> Option<Stage> {
+    let name = node.name.as_str();
+    let file = name.rsplit('/').next().unwrap_or(name);
+    // Several workers may wait for the same thing.
+    let is_same = |other: &&ChainNode| (other.kind, &other.name, other.pid) == (node.kind, &node.name, node.pid);
+    // Where the summary has a number for it, the same one.
+    let is_blamed = |culprit: &&Culprit| culprit.kind == CulpritKind::Address && node.name.as_str() == culprit.name;
+    let told = verdict.culprits.iter().find(is_blamed).and_then(|culprit| culprit.share);
+    let share = told.unwrap_or_else(|| verdict.chain.iter().filter(is_same).map(|node| node.share).sum());
+    let share = format!("{}% of the time", whole_percent(share));
+    let of_process = |word: &str| node.pid.map_or_else(|| word.to_owned(), |pid| format!("{word} {pid}"));
+    let does = match node.state {
+        NodeState::Cpu => "on CPU",
+        NodeState::Disk => "reads from disk",
+        NodeState::Flush => "writes to disk",
+        NodeState::Memory => "waits for memory",
+        NodeState::Sleeps => "sleeps",
+        NodeState::Stopped => "stopped",
+        _ => "waits",
+    };
+    Some(match node.kind {
+        NodeKind::Net => Stage::new(StageKind::Source, name, None, share),
+        NodeKind::Disk => Stage::new(StageKind::Source, if name.is_empty() { "disk" } else { name }, None, share),
+        NodeKind::Lock => Stage::new(StageKind::Other, format!("lock {file}"), None, share),
+        NodeKind::Process if node.name == NodeName::Worker => {
+            let busy =
+                verdict.workers.iter().find(|worker| Some(worker.pid) == node.pid).and_then(|worker| worker.busy);
+            Stage::new(StageKind::Workers, of_process("worker"), busy, does)
+        }
+        NodeKind::Process => Stage::new(StageKind::Other, of_process(name), None, format!("{does} {share}")),
+        NodeKind::Thread => {
+            let name = node.tid.map_or_else(|| name.to_owned(), |tid| format!("thread {tid}"));
+            Stage::new(StageKind::Other, name, None, format!("{does} {share}"))
+        }
+        NodeKind::Timer => Stage::new(StageKind::Other, "sleep", None, share),
+        NodeKind::Terminal => Stage::new(StageKind::Other, "terminal", None, share),
+        NodeKind::Device | NodeKind::Unknown => return None,
+    })
+}
+
+/// The disk that the job's data is on.
+fn storage(frame: Option<&Frame>) -> Option<Stage> {
+    let storage = &frame?.storage;
+    let disk = storage.mounts.iter().flat_map(|mount| &mount.disks).next().map(ToString::to_string);
+    let busy = storage.utilization_pct.map(|pct| pct / 100.0);
+    busy.map(|busy| Stage::new(StageKind::Source, "storage", Some(busy), disk.unwrap_or_else(|| "disks".to_owned())))
+}
+
+fn gpu(verdict: &Verdict, frame: Option<&Frame>) -> Option<Stage> {
+    let late = verdict.ranks.iter().find(|rank| rank.straggler).map(|rank| rank.pid);
+    let is_ours = |gpu: &&GpuRates| gpu.attached && late.is_none_or(|pid| gpu.job_pids.contains(&pid));
+    let ours: Vec<_> = frame.into_iter().flat_map(|frame| &frame.gpus).filter(is_ours).collect();
+    let now = mean(ours.iter().map(|gpu| gpu.utilization_pct)).map(|pct| pct / 100.0);
+    let busy = verdict.gpu_idle.map(|idle| 1.0 - idle.total).or(now);
+    if ours.is_empty() && busy.is_none() {
+        return None;
+    }
+    let name = match ours.as_slice() {
+        [] => "GPU".to_owned(),
+        [one] => format!("GPU {}", one.index),
+        many => format!("{} GPUs", many.len()),
+    };
+    let sum = |of: fn(&GpuRates) -> Option<f64>| ours.iter().map(|gpu| of(gpu)).sum::<Option<f64>>();
+    let watts = if !ours.is_empty() { sum(|gpu| gpu.power_w) } else { None };
+    let limit = sum(|gpu| gpu.power_limit_w).map(|limit| format!(" of {}", number(Some(limit)))).unwrap_or_default();
+    let word = watts.map(|watts| format!("{} W{limit}", number(Some(watts)))).unwrap_or_default();
+    Some(Stage::new(StageKind::Gpu, name, busy, word))
+}
+
+/// Marks the stage that the verdict blames.
+fn mark(stages: &mut [Stage], verdict: &Verdict) {
+    if verdict.is_healthy() && verdict.class == Class::Balanced {
+        return;
+    }
+    let place = |kinds: &[StageKind]| stages.iter().position(|stage| kinds.contains(&stage.kind));
+    let before_loop = place(&[StageKind::Source, StageKind::Other, StageKind::Workers]);
+    let limit = match verdict.class {
+        Class::Gpu => place(&[StageKind::Gpu]).or(place(&[StageKind::Loop])),
+        Class::Io if verdict.cause == Some(Cause::CheckpointWrite) => place(&[StageKind::Loop]),
+        Class::Io if verdict.cause.is_some_and(|cause| cause.is_wait(verdict.class)) => {
+            before_loop.or(place(&[StageKind::Loop]))
+        }
+        Class::Io => place(&[StageKind::Source]).or(place(&[StageKind::Loop])),
+        Class::DataLoader => place(&[StageKind::Workers]).or(before_loop).or(place(&[StageKind::Loop])),
+        Class::Cpu if verdict.cause.is_some_and(|cause| cause.is_wait(verdict.class)) => {
+            before_loop.or(place(&[StageKind::Loop]))
+        }
+        Class::Cpu if waits_for_batches(verdict) => place(&[StageKind::Workers]).or(place(&[StageKind::Loop])),
+        Class::Cpu => place(&[StageKind::Loop]),
+        Class::Balanced | Class::Idle | Class::Unknown => None,
+    };
+    if let Some(stage) = limit.and_then(|at| stages.get_mut(at)) {
+        stage.limit = true;
+    }
+}
