@@ -3,13 +3,8 @@
 //! Always in py-spy's non-blocking mode, which reads the target's memory and never stops it. One window is one run of
 //! py-spy; costs and failures were measured for 0.3.14 to 0.4.3.
 
-<<<<<<< HEAD
-pub(super) mod child;
-pub mod collapsed;
-=======
 pub mod child;
-mod collapsed;
->>>>>>> main
+pub mod collapsed;
 pub mod find;
 mod install;
 mod locals;
