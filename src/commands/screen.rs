@@ -252,12 +252,9 @@ impl screen_loop::Screen for JobScreen<'_> {
                 return Ok(ControlFlow::Break(()));
             }
             Effect::Save(export, text) => Message::Notice(save(self.app.job().target.pid, export, &text)),
-            // The screen asks for neither where they are off; that they stay off does not rest on it.
+            // The screen does not ask for it where signals are off; that they stay off does not rest on it.
             Effect::Signal(process, signal) if self.may_signal => {
                 Message::Notice(actions::signal(proc_root, process, signal))
-            }
-            Effect::Renice(process, nice) if self.may_signal => {
-                Message::Notice(actions::renice(proc_root, process, nice))
             }
             Effect::Attach(pid) => self.attach(pid),
             Effect::Profile(key, processes) if !self.settings.readonly => {

@@ -16,7 +16,6 @@ pub mod message;
 pub mod pages;
 mod rescue;
 pub mod summary;
-pub mod svg;
 pub mod terminal;
 pub mod theme;
 mod widgets;

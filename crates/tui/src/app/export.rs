@@ -1,10 +1,7 @@
-//! Sharing the verdict and the screen: on the clipboard, and in files.
+//! Sharing the verdict: on the clipboard, and in files.
 
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
-
+use super::App;
 use super::popup::Popup;
-use super::{App, view};
 use crate::labels;
 use crate::message::{Effect, Export};
 use crate::pages::Reply;
@@ -39,11 +36,6 @@ impl App {
                 json::pretty(&mut bytes, self.job().verdict()?).ok()?;
                 String::from_utf8(bytes).ok()?
             }
-            Export::Svg => {
-                let mut buf = Buffer::empty(Rect::new(0, 0, self.size.0, self.size.1));
-                view::draw(&mut buf, self);
-                crate::svg::svg(&buf, &self.options.theme.palette)
-            }
         })
     }
 }
@@ -68,7 +60,6 @@ pub(super) fn menu() -> Popup {
         items: vec![
             item('m', "the verdict as Markdown", Export::Markdown),
             item('j', "the verdict as JSON", Export::Json),
-            item('s', "this screen as SVG", Export::Svg),
         ],
         selected: 0,
     })

@@ -110,7 +110,7 @@ impl App {
     fn act_on_processes(&mut self, action: Action) -> Vec<Effect> {
         self.go(Page::Processes);
         let effects = self.page_act(action);
-        if action.is_for_one_process() && self.popup.take().is_some() {
+        if action == Action::Kill && self.popup.take().is_some() {
             let key = keys::key_of(action);
             return self.say(&format!("select a process with Up and Down, then press {key}"));
         }

@@ -35,7 +35,7 @@ named_enum! {
         Ascii = "ASCII only",
         Colors = "Colors",
         Columns = "Process columns",
-        Signals = "Signals and renice",
+        Signals = "Signals",
     }
 }
 

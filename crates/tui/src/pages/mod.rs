@@ -96,8 +96,8 @@ pages! {
         needs: Needs { neighbours: true, ..NOTHING };
     /// disks, mounts under the job's data, page cache against storage, network
     Io io "IO" "IO" "5" "IO: disks, mounts, page cache, network";
-    /// tree or flat, every column sorts, filter, search, threads, stages; signals and nice values, each after a
-    /// question, once `signals = true`
+    /// tree or flat, every column sorts, filter, search, threads, stages; signals, each after a question, once
+    /// `signals = true`
     Processes processes "Processes" "Procs" "6" "processes of the job"
         footer: &[
             (Action::Enter, "process"),
