@@ -8,7 +8,6 @@ pub mod app;
 pub mod arrangement;
 pub mod charts;
 pub mod encode;
-pub mod fleet;
 pub mod job;
 pub mod jobs;
 pub mod labels;

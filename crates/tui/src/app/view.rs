@@ -8,8 +8,8 @@ use super::popup::Popup;
 use super::too_small::{self, MIN_HEIGHT, MIN_WIDTH};
 use super::{App, bars, output};
 use crate::jobs::{self, view::JobsScene};
-use crate::pages::Page;
 use crate::pages::keys::{Action, key_of};
+use crate::pages::{Content, Page};
 use crate::summary::{self, SummaryLine};
 use crate::theme;
 use crate::widgets::panel::framed;
@@ -22,7 +22,10 @@ const SUMMARY: u16 = 100;
 /// Draws the whole screen into `buf`, which must be empty.
 pub fn draw(buf: &mut Buffer, app: &App) -> Drawn {
     let (area, scene, mut drawn) = (buf.area, app.scene(), Drawn::default());
-    if app.jobs.is_empty() {
+    if let Some(fleet) = &app.fleet {
+        let top = app.scroll.get(app.page.index()).copied().unwrap_or(0);
+        fleet.draw(buf, area, &scene, top, &mut drawn);
+    } else if app.jobs.is_empty() {
         jobs::view::around(buf, scene.theme);
         popups(buf, app, &scene, &mut drawn);
     } else if area.width < MIN_WIDTH || area.height < MIN_HEIGHT {

@@ -52,6 +52,7 @@ pub enum Action {
     Export,
     Copy,
     Mouse,
+    Refresh,
     Redraw,
     Suspend,
 }

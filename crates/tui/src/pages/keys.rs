@@ -65,7 +65,7 @@ const EVERYWHERE: &[Binding] = &[
     bind("l", "profile: next table", NextTable),
     bind("L", "profile: previous table", PreviousTable),
     bind("p", "ask the running job for a profile of half a second; again: give up", TakeProfile),
-    bind("s", "sort processes by the next column", NextSort),
+    bind("s", "sort processes or ranks by the next column", NextSort),
     bind("F6", "choose the column to sort by", SortMenu),
     bind("P", "sort by CPU", Sort("cpu")),
     bind("M", "sort by memory", Sort("memory")),
@@ -85,6 +85,7 @@ const EVERYWHERE: &[Binding] = &[
     bind("e", "save the verdict (Markdown or JSON)", Export),
     bind("c", "copy the verdict (OSC 52, works over ssh)", Copy),
     bind("m", "leave the mouse to the terminal or take it back", Mouse),
+    bind("r", "fleet: ask Prometheus again", Refresh),
     bind("Ctrl-L", "redraw the screen", Redraw),
     bind("Ctrl-Z", "suspend trainmon; resume with fg", Suspend),
 ];

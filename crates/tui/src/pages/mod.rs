@@ -7,6 +7,7 @@ pub mod action;
 mod chain;
 mod cpu;
 mod findings;
+pub(crate) mod fleet;
 mod gpu;
 mod help;
 mod io;
