@@ -4,7 +4,6 @@ pub mod bars;
 pub mod card;
 pub mod chart;
 mod drawn;
-mod list;
 pub mod menu;
 pub mod panel;
 pub mod pipeline;
@@ -18,7 +17,6 @@ pub mod tile;
 
 pub use chart::{ChartLine, Top};
 pub use drawn::{Drawn, Extent, Hit};
-pub use list::list;
 pub use menu::{Confirm, Menu, MenuItem, MenuOutcome};
 pub use popup::PopupBox;
 pub use prompt::{Prompt, Purpose, Typed};

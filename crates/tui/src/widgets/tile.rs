@@ -3,7 +3,7 @@
 //! A tile draws into any rectangle; this file places it, depending on the number of tiles and the available room.
 
 use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
+use ratatui::layout::{Constraint, Layout, Margin, Rect};
 use ratatui::text::Line;
 
 use super::chart::{self, ChartLine};
@@ -49,6 +49,11 @@ impl Tile {
     /// A tile with a timeline, its name and its value.
     pub fn chart(line: ChartLine, empty: &str, scene: &Scene<'_>) -> Self {
         Self { panel: line.panel(scene), body: Body::Chart(line, empty.to_owned()), weight: 1 }
+    }
+
+    /// Its part of spare rows.
+    fn weight(&self) -> u16 {
+        if matches!(self.body, Body::Nothing) { 0 } else { self.weight }
     }
 
     /// Whether there is a time axis below it.
@@ -110,41 +115,34 @@ pub fn rows(tiles: usize, columns: u16) -> u16 {
 /// row; without them, on its own line below.
 pub fn draw(buf: &mut Buffer, area: Rect, tiles: &[Tile], columns: u16, scene: &Scene<'_>, hits: &mut Hits) {
     let axis = u16::from(!framed(buf.area) && tiles.iter().any(Tile::is_timed));
-    let body = Rect { height: area.height.saturating_sub(axis), ..area };
-    if columns > 1 {
-        let rows = rows(tiles.len(), columns);
-        let mut y = body.y;
-        for (place, row) in (0..).zip(tiles.chunks(usize::from(columns))) {
-            let height = body.height / rows + u16::from(place < body.height % rows);
-            draw_row(buf, Rect { y, height, ..body }, row, place + 1 == rows, scene, hits);
-            y += height;
-        }
-    } else {
-        for (place, tile) in column(body, tiles, edges(buf.area)).into_iter().zip(tiles) {
-            let is_last = place.bottom() == body.bottom();
-            draw_row(buf, place, std::slice::from_ref(tile), is_last, scene, hits);
-        }
+    let [body, below] = Layout::vertical([Constraint::Fill(1), Constraint::Length(axis)]).areas(area);
+    let rows: Vec<&[Tile]> = tiles.chunks(usize::from(columns.max(1))).collect();
+    let is_column = columns == 1;
+    let weight = |row: &[Tile]| if is_column { row.iter().map(Tile::weight).sum() } else { 1 };
+    // Each row has its edges, and spare rows are shared out by weight.
+    let heights = rows.iter().flat_map(|row| [Constraint::Length(edges(buf.area)), Constraint::Fill(weight(row))]);
+    let parts = Layout::vertical(heights).split(body);
+    for (place, (parts, row)) in (1..).zip(parts.chunks(2).zip(&rows)) {
+        let area = parts.iter().copied().reduce(Rect::union).unwrap_or_default();
+        draw_row(buf, area, row, place == rows.len(), scene, hits);
     }
     if axis > 0 {
-        ruler(buf, Rect { y: body.bottom(), height: 1, ..body }, scene, hits);
+        ruler(buf, below, scene, hits);
     }
 }
 
 /// Draws tiles side by side over all of `area`, with the time axis in their lower edges if it is the last row of
 /// frames.
 pub fn draw_row(buf: &mut Buffer, area: Rect, tiles: &[Tile], is_last: bool, scene: &Scene<'_>, hits: &mut Hits) {
-    let count = count(tiles.len()).max(1);
-    let mut x = area.x;
-    for (place, tile) in (0..).zip(tiles) {
-        let width = area.width / count + u16::from(place < area.width % count);
-        let below = tile.draw(buf, Rect { x, width, ..area }, scene, hits);
+    let places = Layout::horizontal(tiles.iter().map(|_| Constraint::Fill(1))).split(area);
+    for (place, tile) in places.iter().zip(tiles) {
+        let below = tile.draw(buf, *place, scene, hits);
         if is_last
             && framed(buf.area)
             && let Some(below) = below
         {
-            ruler(buf, Rect { x: below.x + 1, width: below.width.saturating_sub(2), ..below }, scene, hits);
+            ruler(buf, below.inner(Margin::new(1, 0)), scene, hits);
         }
-        x += width;
     }
 }
 
@@ -152,21 +150,4 @@ pub fn draw_row(buf: &mut Buffer, area: Rect, tiles: &[Tile], is_last: bool, sce
 pub fn ruler(buf: &mut Buffer, area: Rect, scene: &Scene<'_>, hits: &mut Hits) {
     chart::ruler(buf, area, scene);
     hits.push((area, Hit::Ruler));
-}
-
-/// Stacks tiles: each has its edges, and spare rows are shared out by weight.
-fn column(area: Rect, tiles: &[Tile], edges: u16) -> Vec<Rect> {
-    let weight = |tile: &Tile| if matches!(tile.body, Body::Nothing) { 0 } else { tile.weight };
-    let all: u16 = tiles.iter().map(weight).sum();
-    let spare = area.height.saturating_sub(edges * count(tiles.len()));
-    let (mut y, mut given, mut passed) = (area.y, 0, 0);
-    let mut places = Vec::new();
-    for tile in tiles {
-        passed += weight(tile);
-        let until = if all > 0 { (u32::from(spare) * u32::from(passed) / u32::from(all)) as u16 } else { 0 };
-        let height = (edges + until - given).min(area.bottom().saturating_sub(y));
-        places.push(Rect { y, height, ..area });
-        (y, given) = (y + height, until);
-    }
-    places
 }

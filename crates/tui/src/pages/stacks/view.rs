@@ -20,7 +20,7 @@ use super::recent::{LOOKED_BACK_S, RecentStacks};
 use super::{Stacks, absent, activity};
 use crate::theme::{Look, Theme, WithLook};
 use crate::widgets::{
-    Drawn, Hit, Scene, bars, behind, cells, count, list, write, write_fit, write_lines, write_right,
+    Drawn, Extent, Hit, Scene, bars, behind, cells, count, write, write_fit, write_lines, write_right,
 };
 use crate::{charts, format};
 use trainmon_base::text::{fit, sanitise};
@@ -41,9 +41,14 @@ pub fn draw(buf: &mut Buffer, area: Rect, page: &Stacks, scene: &Scene<'_>, top:
         let rows = count(text.lines.len()).min(below.height);
         below = Rect { y: below.y + rows, height: below.height - rows, ..below };
     }
-    drawn.page = list(buf, below, &page.rows, top, Some(page.selected), scene.theme, |buf, line, row| {
+    let extent = Extent { top, visible: usize::from(below.height), total: page.rows.len() };
+    drawn.page = extent.showing(page.selected);
+    for ((place, row), line) in page.rows.iter().enumerate().skip(drawn.page.top).zip(below.rows()) {
         one(buf, line, columns, row, scene.theme);
-    });
+        if place == page.selected {
+            buf.set_style(line, scene.theme.selected());
+        }
+    }
     drawn.hits.push((below, Hit::Row(drawn.page.top)));
 }
 
