@@ -28,8 +28,10 @@ pub fn start(file: Option<&Path>) -> Result<(), Failure> {
         return Ok(());
     };
     // Root would write wherever links in another user's home lead.
-    let folder = path.parent().filter(|_| file.is_none());
-    if let Some(Err(why)) = folder.filter(|_| trust::privileged()).map(trust::folder) {
+    let folder = if file.is_none() { path.parent() } else { None };
+    if trust::privileged()
+        && let Some(Err(why)) = folder.map(trust::folder)
+    {
         errors::note(&format!("cannot log messages: {why}; choose another file with --log-file FILE"));
         return Ok(());
     }

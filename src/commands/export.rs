@@ -267,7 +267,7 @@ impl NodeKnowledge {
         self.left_out = left_out;
         self.gpus.clear();
         // A followed job shows them better.
-        let Some(gpus) = gpus.filter(|_| self.jobs.is_empty()) else {
+        let (Some(gpus), true) = (gpus, self.jobs.is_empty()) else {
             self.rates = None;
             return;
         };

@@ -9,6 +9,7 @@ use anyhow::Context;
 use crate::cli::ImportArgs;
 use crate::config::Settings;
 use trainmon_base::errors::{self, ExitCode};
+use trainmon_base::text::format::counted;
 use trainmon_base::text::secrets;
 use trainmon_base::zone;
 use trainmon_imports::merge::Merge;
@@ -17,7 +18,6 @@ use trainmon_outputs::recording::Recorder;
 use trainmon_outputs::whole_file::{WholeFile, cannot_write};
 use trainmon_sample::recording::{Header, SCHEMA};
 use trainmon_sources::regular_file;
-use trainmon_tui::labels::counted;
 
 /// Reads the files and writes the recording.
 pub fn run(settings: &Settings, arguments: &ImportArgs) -> anyhow::Result<ExitCode> {

@@ -51,6 +51,7 @@ use trainmon_attach::jobs::followed::FollowedJobs;
 use trainmon_attach::jobs::session::{self, EndSignals, Reopening, Session};
 use trainmon_base::errors::{self, ExitCode};
 use trainmon_base::streams::Stream;
+use trainmon_base::text::format::counted;
 use trainmon_diagnosis::diagnosis::Verdict;
 use trainmon_diagnosis::pipeline::Tick;
 use trainmon_outputs::log::LogOut;
@@ -58,7 +59,6 @@ use trainmon_outputs::whole_file::cannot_write;
 use trainmon_rates::RatesOptions;
 use trainmon_rates::frame::Frame;
 use trainmon_sources::{Roots, SourceOptions};
-use trainmon_tui::labels::counted;
 
 /// The last frame and verdict that were shown or written.
 type LastMoment = (Arc<Frame>, Arc<Verdict>);

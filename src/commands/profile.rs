@@ -13,6 +13,7 @@ use crate::cli::ProfileArgs;
 use crate::config::Settings;
 use trainmon_attach::jobs::session::{Session, block_on};
 use trainmon_base::errors::{self, ExitCode, Failure};
+use trainmon_base::text::format::counted;
 use trainmon_base::text::format::step_time;
 use trainmon_diagnosis::diagnosis::verdict::Context;
 use trainmon_diagnosis::diagnosis::{self, Verdict};
@@ -24,7 +25,6 @@ use trainmon_profiles::account::{ProfileAccount, ProfileSource};
 use trainmon_profiles::asked::{ProfileAsker, ProfileStage, ProfileWindow};
 use trainmon_sources::inject::{self, InjectError, InjectTarget, InjectedTrace};
 use trainmon_sources::kineto::{self, KinetoError, KinetoTarget, ProfileWish, WrittenTrace};
-use trainmon_tui::labels::counted;
 
 /// Traces of a running job. They are removed with this value.
 #[derive(Debug)]

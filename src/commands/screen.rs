@@ -73,7 +73,7 @@ pub fn options(settings: &Settings) -> anyhow::Result<AppOptions> {
     let environment = |name: &str| std::env::var(name).ok();
     let theme = Theme::detect(!settings.color, settings.ascii, environment);
     // NO_COLOR is a wish; what the terminal could show is another question.
-    let wishless = |name: &str| environment(name).filter(|_| name != "NO_COLOR");
+    let wishless = |name: &str| if name == "NO_COLOR" { None } else { environment(name) };
     Ok(AppOptions {
         theme,
         depth: Theme::detect(false, settings.ascii, wishless).depth,

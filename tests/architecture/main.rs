@@ -25,6 +25,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("heap", &[]),
     ("leave", &[]),
     ("signals", &[]),
+    ("stats", &[]),
     ("foreground", &[]),
     ("streams", &["foreground"]),
     ("zone", &[]),
@@ -49,7 +50,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("cli", &["config"]),
     ("demo", &["cli"]),
 ];
-const EVERYONE: [&str; 6] = ["text", "errors", "signals", "streams", "trust", "zone"];
+const EVERYONE: [&str; 7] = ["text", "errors", "signals", "stats", "streams", "trust", "zone"];
 /// What wires the others together, and is not limited.
 const WIRING: [&str; 3] = ["lib", "main", "commands"];
 

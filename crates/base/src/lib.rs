@@ -5,6 +5,7 @@ pub mod foreground;
 pub mod heap;
 pub mod leave;
 pub mod signals;
+pub mod stats;
 pub mod streams;
 pub mod text;
 pub mod trust;

@@ -91,7 +91,10 @@ pub(super) fn read(from: impl BufRead, context: &ImportContext) -> Result<Import
     while rows.read_record(&mut row).map_err(bad)? {
         count_row(&mut count)?;
         // The header is written again where a file was appended to; a row cut off by the end of the tool is left out.
-        let Some(time) = row.get(at).filter(|_| row.len() >= header.len()) else { continue };
+        let Some(time) = row.get(at) else { continue };
+        if row.len() < header.len() {
+            continue;
+        }
         let Some(unix_ms) = moment(time, context) else {
             if time == "timestamp" {
                 first = true;

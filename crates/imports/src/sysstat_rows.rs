@@ -100,7 +100,10 @@ pub(super) fn rows(
         let at = at.ok_or_else(|| ImportError::Bad(format!("line {line_number} has no time of a known day")))?;
         take(&Row { unix_ms: at, columns: &columns, values: words })?;
     }
-    torn.filter(|_| columns.is_empty()).map_or_else(|| Ok(clock.note()), Err)
+    match torn {
+        Some(error) if columns.is_empty() => Err(error),
+        _ => Ok(clock.note()),
+    }
 }
 
 /// The times of a file's rows.

@@ -248,8 +248,11 @@ fn way(verdict: &Verdict, root: &ChainNode, short: Short) -> String {
         let members = largest(&alike, |node| (node.state, node.kind, &node.name));
         let Some(first) = members.iter().max_by(|a, b| a.share.total_cmp(&b.share)).copied() else { break };
         if end.is_none() {
-            let split = verdict.shares.filter(|_| first.name == NodeName::Worker).map(|shares| shares.input_wait);
-            lead = split.unwrap_or_else(|| alike.iter().map(|node| node.share).sum()).min(root.share);
+            lead = match verdict.shares {
+                Some(shares) if first.name == NodeName::Worker => shares.input_wait,
+                _ => alike.iter().map(|node| node.share).sum(),
+            };
+            lead = lead.min(root.share);
         }
         hops.extend(hop(&alike, first, verdict.workers.len(), hops.is_empty(), short));
         end = Some((first, members.iter().map(|node| node.share).sum::<f64>(), alike.len() > 1));

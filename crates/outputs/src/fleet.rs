@@ -1,7 +1,7 @@
 //! The fleet as text: a line that sums up, then each run with its ranks. The screen and the printed table are made of the same lines.
 
 use crate::cost::Price;
-use trainmon_base::text::format::{duration, share, step_time};
+use trainmon_base::text::format::{counted, duration, share, step_time};
 use trainmon_base::text::named_enum;
 use trainmon_diagnosis::diagnosis::causes::verdict_name;
 use trainmon_diagnosis::diagnosis::verdict::Class;
@@ -56,11 +56,6 @@ pub enum FleetLine {
     Rank([String; HEADINGS.len()], Tone, Option<Class>),
     /// Nothing.
     Blank,
-}
-
-/// How many of something.
-fn counted(count: usize, one: &str, many: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { many })
 }
 
 /// GPUs in words: `64 GPUs, 3 idle, 18% of their time idle ($9.22 an hour)`.

@@ -5,7 +5,7 @@ use jiff::tz::TimeZone;
 pub use super::profile_tables::length;
 use super::profile_tables::{brief, counted_calls, finite, tables};
 use super::section::{Column, Point, Section, SectionBody, point, whole};
-use trainmon_base::text::format::{duration, precise};
+use trainmon_base::text::format::{counted, duration, precise};
 use trainmon_base::zone;
 use trainmon_diagnosis::diagnosis::Verdict;
 use trainmon_profiles::account::{DeviceAccount, IdleReason, LaunchAccount, LoopAccount, ProfileAccount, StepMark};
@@ -68,6 +68,7 @@ pub fn window_facts(account: &ProfileAccount) -> Vec<String> {
         steps => format!("{steps} steps{each}"),
     };
     let longest = if account.steps > 1 { finite(account.longest_step_ms) } else { None };
+    let steps_by = if account.steps > 0 { account.steps_by } else { None };
     let requests = account.requests.as_ref().map(|requests| {
         let (name, median) = (&requests.name, length(requests.median_ms));
         let (times, usual) = if requests.count == 1 {
@@ -86,7 +87,7 @@ pub fn window_facts(account: &ProfileAccount) -> Vec<String> {
         requests,
         share(account.compiling, "compiling"),
         share(account.overhead, "profiler"),
-        account.steps_by.filter(|_| account.steps > 0).map(|by| format!("steps {}", mark(by))),
+        steps_by.map(|by| format!("steps {}", mark(by))),
     ];
     facts.into_iter().flatten().collect()
 }
@@ -186,7 +187,7 @@ fn collectives_note(device: &DeviceAccount) -> Option<String> {
 
 fn kernels_note(device: &DeviceAccount) -> Option<String> {
     let median = finite(device.median_kernel_us)?;
-    let streams = if device.streams == 1 { "1 stream".to_owned() } else { format!("{} streams", device.streams) };
+    let streams = counted(device.streams, "stream", "streams");
     let few =
         device.few_blocks.zip(device.multiprocessors).filter(|(share, _)| *share >= 0.01).map(|(share, count)| {
             format!(

@@ -1,7 +1,7 @@
 //! The tables of a profile: calls that wait, idle moments, kernels, collectives, copies, operators, modules, efficiency.
 
 use super::section::{Column, Section, SectionBody, whole};
-use trainmon_base::text::format::{UNMEASURED, Unit, bytes, precise, precise_in_unit};
+use trainmon_base::text::format::{UNMEASURED, Unit, bytes, counted, precise, precise_in_unit};
 use trainmon_base::text::named_enum;
 use trainmon_profiles::account::{
     Bound, CopyDirection, CopyRow, EfficiencyAccount, EfficiencyRow, IdleReason, IdleRow, ProfileAccount, SyncRow,
@@ -186,7 +186,7 @@ pub(super) fn counted_calls(account: &ProfileAccount) -> Section {
         .left("call", |row| row.call.clone())
         .left("thread", |row| format!("{} {}", row.tid, row.thread).trim_end().to_owned())
         .section(title);
-    let windows = if calls.windows == 1 { "1 window".to_owned() } else { format!("{} windows", calls.windows) };
+    let windows = counted(calls.windows, "window", "windows");
     let counted = format!(
         "Counted for {} in {windows}, calls that wait for {}. It cost the job {} of the time at most.",
         length(calls.counted_ms),

@@ -6,6 +6,7 @@ use super::chain::{self, ROWS};
 pub(super) use super::section::{Column, Point, Section, SectionBody};
 use super::section::{and_more, point, whole};
 use super::{profile_sections, rank_profile_section, ranks};
+use trainmon_base::stats::quantile;
 use trainmon_base::text::format::{
     SURE, UNMEASURED, largest_first, precise, precise_in_unit, step_time, sureness, whole_percent as percent,
 };
@@ -204,8 +205,8 @@ fn workers(workers: &[WorkerVerdict]) -> Section {
         workers.iter().map(|worker| worker_row(&worker.pid.to_string(), |value| value(worker))).collect()
     } else {
         columns.first_mut().into_iter().for_each(|column| column.name = "");
-        [("lowest", 0), ("median", 1), ("highest", 2)]
-            .map(|(name, halves)| worker_row(name, |value| quantile(workers.iter().filter_map(value), halves)))
+        [("lowest", 0.0), ("median", 0.5), ("highest", 1.0)]
+            .map(|(name, part)| worker_row(name, |value| quantile(workers.iter().filter_map(value), part)))
             .to_vec()
     };
     Section::new(title, SectionBody::Table(columns, rows))
@@ -225,14 +226,6 @@ fn worker_row(name: &str, take: impl Fn(fn(&WorkerVerdict) -> Option<f64>) -> Op
         share(|worker| worker.idle),
         shown(take(|worker| worker.batches_per_s), precise),
     ]
-}
-
-/// The value so many halves up the sorted list: the lowest (0), the median (1) or the highest (2).
-fn quantile(values: impl Iterator<Item = f64>, halves: usize) -> Option<f64> {
-    let mut sorted: Vec<f64> = values.filter(|value| value.is_finite()).collect();
-    sorted.sort_by(f64::total_cmp);
-    let place = sorted.len() * halves / 2;
-    sorted.get(place.min(sorted.len().saturating_sub(1))).copied()
 }
 
 /// The stages of the workers' time.

@@ -3,15 +3,16 @@
 //! The stages are the wait chain seen from its far end: what the loop waits for, and what that waits for, as far as the
 //! longest wait leads; then the loop and the GPU. The shares are those of the verdict.
 
-use trainmon_base::text::format::{number, whole_percent};
+use trainmon_base::stats::mean;
+use trainmon_base::text::format::{counted, number, whole_percent};
 use trainmon_base::text::sanitise;
 use trainmon_diagnosis::diagnosis::Verdict;
 use trainmon_diagnosis::diagnosis::causes::Cause;
 use trainmon_diagnosis::diagnosis::chain::{ChainNode, NodeKind, NodeName, NodeState, children};
 use trainmon_diagnosis::diagnosis::verdict::{Class, Culprit, CulpritKind, WorkerVerdict};
+use trainmon_rates::Frame;
 use trainmon_rates::frame::GpuRates;
 use trainmon_rates::time_split::LoopActivity;
-use trainmon_rates::{Frame, mean};
 
 /// What sort of stage it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -138,7 +139,7 @@ fn upstream(verdict: &Verdict, frame: Option<&Frame>) -> Vec<Stage> {
     });
     let source = source.and_then(|node| stage(node, verdict)).or_else(|| storage(frame));
     let count = verdict.workers.len();
-    let name = if count == 1 { "1 worker".to_owned() } else { format!("{count} workers") };
+    let name = counted(count, "worker", "workers");
     let mean = |of: fn(&WorkerVerdict) -> Option<f64>| {
         let known: Vec<f64> = verdict.workers.iter().filter_map(of).collect();
         (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)

@@ -10,6 +10,7 @@ use super::parts::AccountParts;
 use super::scope::Scope;
 use super::timeline::{HostKind, HostSpan, TraceTimeline};
 use super::{copies, drawing, idle_rows, kernels, operators, roofline, syncs};
+use trainmon_base::text::format::counted;
 
 /// Most lengths of steps that are kept.
 const LENGTHS: usize = 1000;
@@ -183,8 +184,8 @@ fn notes(account: &mut ProfileAccount, timeline: &TraceTimeline) {
     }
     let damaged = timeline.end.damaged + timeline.untimed;
     if damaged > 0 {
-        let events = if damaged == 1 { "event" } else { "events" };
-        note(format!("{damaged} {events} could not be read, and count as missing."));
+        let events = counted(damaged, "event", "events");
+        note(format!("{events} could not be read, and count as missing."));
     }
     if timeline.end.goes_on {
         note("The file goes on after the trace's end: what follows is left out.".to_owned());

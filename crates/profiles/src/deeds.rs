@@ -27,7 +27,9 @@ impl HostDeed {
     fn new(level: &OpenSpan<'_>, aside: Option<&OpenSpan<'_>>) -> Self {
         let (shapes, lane) = (level.operator.unwrap_or(level.span).shapes, level.span.lane);
         // A step is no work of its own.
-        if let Some(aside) = aside.filter(|_| level.facts.step) {
+        if level.facts.step
+            && let Some(aside) = aside
+        {
             return Self { label: SliceLabel::of_level(aside), shapes, lane };
         }
         let function = level.function.or_else(|| aside.and_then(|aside| aside.function));

@@ -120,7 +120,8 @@ impl<'a> StepPicture<'a> {
                 return;
             }
             // Between its own spans the thread may be in Python functions that are filed elsewhere.
-            if let Some(python) = python.as_mut().filter(|_| begin > seen)
+            if begin > seen
+                && let Some(python) = python.as_mut()
                 && let Some(aside) = python.level_at(seen)
             {
                 packed.push((seen, begin), SliceKind::Python, Some(SliceLabel::of_level(aside)));
@@ -200,7 +201,9 @@ impl<'a> StepPicture<'a> {
     /// What the host did, and where in the code, by a function or by the call stack beside an operator.
     fn text_of(&self, did: &HostDeed) -> String {
         let mut text = did.label.text(self.timeline);
-        if let Some(place) = self.parts.place(None, did.shapes).filter(|_| did.label.function.is_none()) {
+        if did.label.function.is_none()
+            && let Some(place) = self.parts.place(None, did.shapes)
+        {
             text += &format!(", {}", place.at);
         }
         text

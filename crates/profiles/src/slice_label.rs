@@ -37,7 +37,7 @@ impl SliceLabel {
             _ => level.span.name,
         };
         // A wait for a batch is one, whatever makes the batch.
-        let operator = level.operator.filter(|_| level.batch.is_none()).map(|operator| operator.name);
+        let operator = if level.batch.is_some() { None } else { level.operator.map(|operator| operator.name) };
         Self { operator, function: level.function, ..Self::new(name) }
     }
 

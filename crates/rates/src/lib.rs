@@ -303,13 +303,6 @@ fn fold_profile(frame: &mut Frame, profile: &ProfileSample, gpus: &[GpuRates], s
     }
 }
 
-/// Mean of the measured values; `None` if there are no measured values.
-pub fn mean(values: impl Iterator<Item = impl Into<Option<f64>>>) -> Option<f64> {
-    let known = values.filter_map(Into::into).filter(|value| value.is_finite());
-    let (sum, count) = known.fold((0.0, 0_u32), |(sum, count), value| (sum + value, count + 1));
-    (count > 0).then(|| sum / f64::from(count))
-}
-
 #[cfg(test)]
 mod tests {
     use super::testing::*;

@@ -255,7 +255,8 @@ impl ThriftyFile {
         let open = |permit| Some((KeptFile::open(&self.path).ok()?, permit));
         self.kept = match self.kept.take() {
             None => keep.and_then(permit).and_then(open),
-            kept => kept.filter(|_| keep.is_some()),
+            kept if keep.is_some() => kept,
+            _ => None,
         };
     }
 

@@ -200,7 +200,7 @@ impl SampledProc {
                     }
                 }
                 ThreadRole::Main => {
-                    let memory = memory.or(own_memory.filter(|_| pinned));
+                    let memory = if pinned { memory.or(own_memory) } else { memory };
                     main = task.sample(round, memory, with, seen);
                 }
                 ThreadRole::Pin => {

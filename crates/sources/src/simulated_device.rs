@@ -120,7 +120,7 @@ fn device(meter: &mut Meter, index: u32, state: DeviceState, now_ns: u64, unix_u
         pcie_rx_kib_per_s: while_busy(state.pcie_rx_kib_per_s),
         pcie_tx_kib_per_s: while_busy(state.pcie_tx_kib_per_s),
         processes: processes.into_iter().flatten().collect(),
-        gpm: busy.filter(|_| state.gpm_supported != 0).map(|_| Gpm {
+        gpm: (busy.is_some() && state.gpm_supported != 0).then(|| Gpm {
             sm_active_pct: gpm_pct(state.sm_active_pct),
             tensor_active_pct: None,
             dram_active_pct: gpm_pct(state.dram_active_pct),

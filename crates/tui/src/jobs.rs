@@ -11,7 +11,6 @@ use crossterm::event::{KeyCode, KeyEvent};
 
 use super::format;
 use super::job::Job;
-use super::labels::counted;
 use super::message::Effect;
 use super::pages::Reply;
 use super::widgets::menu::moved;
@@ -30,7 +29,7 @@ pub fn facts(candidate: &JobCandidate) -> Vec<String> {
     let memory = candidate.gpu_memory_bytes.map(|told| Some(told).filter(|bytes| *bytes > 0));
     let memory = memory.map(|bytes| format!("GPU {}", format::bytes(bytes)));
     let workers = Some(candidate.workers as usize).filter(|count| *count > 0);
-    let workers = workers.map(|count| counted(count, "worker", "workers"));
+    let workers = workers.map(|count| format::counted(count, "worker", "workers"));
     [memory, workers, candidate.library_name()].into_iter().flatten().collect()
 }
 

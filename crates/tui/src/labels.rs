@@ -29,11 +29,6 @@ pub fn split(shares: Option<&TimeSplit>) -> String {
     LoopActivity::ALL.map(part).join(", ")
 }
 
-/// A count with its noun: `1 worker`, `4 workers`.
-pub fn counted<N: PartialEq + From<u8> + std::fmt::Display>(count: N, one: &str, many: &str) -> String {
-    format!("{count} {}", if count == N::from(1) { one } else { many })
-}
-
 /// For how long there has been a profile: `taken 41 s ago`.
 pub fn taken(age_s: f64) -> String {
     if age_s < 1.0 { "taken just now".to_owned() } else { format!("taken {} ago", format::duration(age_s)) }

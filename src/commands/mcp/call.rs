@@ -16,6 +16,7 @@ use trainmon_attach::jobs::JobCandidate;
 use trainmon_attach::jobs::candidates::scan::Scan;
 use trainmon_attach::jobs::session::{EndSignals, Session, SessionOptions};
 use trainmon_base::errors::{self, Failure};
+use trainmon_base::text::format::counted;
 use trainmon_base::text::format::{bytes, duration};
 use trainmon_base::zone;
 use trainmon_diagnosis::diagnosis::Verdict;
@@ -27,7 +28,6 @@ use trainmon_sample::{GpuSample, Sample, SourceState, SourceStatus};
 use trainmon_serve::mcp::protocol::{Era, Feature};
 use trainmon_serve::mcp::untrusted::{ForeignTexts, NOTE, REASON_MAX, quote};
 use trainmon_sources::kineto::ProfileWish;
-use trainmon_tui::labels::counted;
 
 /// How long `list` waits for a driver.
 const GPU_WAIT: Duration = Duration::from_secs(2);

@@ -203,7 +203,9 @@ fn watch<S: AskedSource>(shared: &Shared, asks: &Receiver<u64>) {
         let answer = opened.and_then(|opened| reader.insert(opened).read(&ask));
         let now_ns = clock::monotonic_ns();
         failed_ns = answer.is_err().then_some(now_ns);
-        reader = reader.filter(|_| answer.is_ok());
+        if answer.is_err() {
+            reader = None;
+        }
         latest.write(|values| values.answer(answer, tick, now_ns));
     }
 }

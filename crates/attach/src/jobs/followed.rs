@@ -5,13 +5,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, Instant};
 
-use tokio::sync::oneshot;
-
 use super::attached::AttachedJobs;
-use super::candidates::scan::{Places, Scan};
+use super::candidates::polling::{Scanned, Scans};
+use super::candidates::scan::Places;
 use super::session::SessionOptions;
 use super::{JobCandidate, JobKey, Target};
 use trainmon_diagnosis::pipeline::Tick;
@@ -53,53 +51,6 @@ struct FollowedProcess {
     unlisted: u32,
 }
 
-/// A scan on a thread of its own.
-type Scanning = oneshot::Receiver<(Scan, Vec<JobCandidate>, Option<Arc<GpuSample>>, Duration)>;
-
-/// Looks for candidates again and again.
-#[derive(Debug)]
-struct CandidateSearch {
-    places: Places,
-    /// Between two scans.
-    scan: Option<Scan>,
-    running: Option<Scanning>,
-    due: Instant,
-}
-
-impl CandidateSearch {
-    /// The next list. Cancel safe.
-    async fn next(&mut self) -> (Vec<JobCandidate>, Option<Arc<GpuSample>>) {
-        if self.running.is_none() {
-            tokio::time::sleep_until(self.due.into()).await;
-        }
-        let (scan, places) = (&mut self.scan, &self.places);
-        let running = self.running.get_or_insert_with(|| {
-            let (send, found) = oneshot::channel();
-            let mut scan = scan.take().unwrap_or_else(|| Scan::new(places.clone(), GPU_WAIT));
-            let work = move || {
-                let begun = Instant::now();
-                let list = scan.candidates();
-                let gpus = scan.gpus();
-                // The receiver may have gone meanwhile.
-                let _ = send.send((scan, list, gpus, begun.elapsed()));
-            };
-            // Where no thread can be started nothing is found; tokio's own threads would panic.
-            let _ = thread::Builder::new().name("tm-candidates".to_owned()).spawn(work);
-            found
-        });
-        let done = running.await;
-        self.running = None;
-        // A scan that has panicked has found nothing; the next one begins anew.
-        let (scan, list, gpus, took) = done.map_or_else(
-            |_| (None, Vec::new(), None, EVERY),
-            |(scan, list, gpus, took)| (Some(scan), list, gpus, took),
-        );
-        self.scan = scan;
-        self.due = Instant::now() + EVERY.max(took.saturating_mul(REST_FACTOR).min(EVERY * 6));
-        (list, gpus)
-    }
-}
-
 /// The processes that are followed.
 #[derive(Debug)]
 pub struct FollowedJobs {
@@ -109,7 +60,7 @@ pub struct FollowedJobs {
     /// Processes that could not be attached to, and when that was.
     refused: BTreeMap<u32, Instant>,
     /// `None` where one process is followed to its end.
-    search: Option<CandidateSearch>,
+    search: Option<Scans>,
     /// Told before anything else.
     queue: Vec<Followed>,
     options: SessionOptions,
@@ -129,11 +80,10 @@ impl FollowedJobs {
 
     /// Follows all training processes that are found at these places, each with these options.
     pub fn all(options: SessionOptions, places: Places) -> Self {
-        let search = CandidateSearch { places, scan: None, running: None, due: Instant::now() };
-        Self::nothing(options, Some(search))
+        Self::nothing(options, Some(Scans::new(places, GPU_WAIT)))
     }
 
-    fn nothing(mut options: SessionOptions, search: Option<CandidateSearch>) -> Self {
+    fn nothing(mut options: SessionOptions, search: Option<Scans>) -> Self {
         options.collector.outlook = true;
         let jobs = AttachedJobs::none(MOST_FOLLOWED);
         Self { jobs, kept: BTreeMap::new(), refused: BTreeMap::new(), search, queue: Vec::new(), options }
@@ -169,7 +119,10 @@ impl FollowedJobs {
                     }
                     return Followed::Tick(key, tick);
                 }
-                (list, gpus) = scanned => {
+                Scanned { list, gpus, took } = scanned => {
+                    if let Some(search) = &mut self.search {
+                        search.due = Instant::now() + EVERY.max(took.saturating_mul(REST_FACTOR).min(EVERY * 6));
+                    }
                     let left_out = self.take(&list);
                     self.queue.push(Followed::Scanned(gpus, left_out));
                 }

@@ -66,6 +66,11 @@ pub fn number(value: Option<f64>) -> String {
     measured(value, digits)
 }
 
+/// A count with its noun: `1 worker`, `4 workers`.
+pub fn counted<N: PartialEq + From<u8> + std::fmt::Display>(count: N, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == N::from(1) { one } else { many })
+}
+
 /// Bytes: `6.1 GiB`.
 pub fn bytes(value: Option<u64>) -> String {
     in_unit(value.map(|v| v as f64), Unit::Bytes)

@@ -5,8 +5,8 @@
 //! change for its paths to vanish.
 
 use super::features::{Chain, Features, PathPart};
-use super::stats::round;
 use super::thresholds::*;
+use trainmon_base::stats::round;
 
 thresholds! {
     FOLLOWED = 30.0, "samples", "two seconds of samples give a share of 0.3 to within 9 points";

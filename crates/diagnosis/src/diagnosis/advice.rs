@@ -11,9 +11,9 @@ use super::class::Phase;
 use super::culprits::{cpu_users_in_words, processes};
 use super::features::Features;
 use super::parts::Advice;
-use super::stats::round;
 use super::thresholds::*;
 use super::what_if::Capacity;
+use trainmon_base::stats::round;
 
 thresholds! {
     WORTH_LEADING = 1.15, "times", "a smaller gain is within what two runs of the same program differ by, and is shown as 1.1×";

@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 use super::causes::CauseSpec;
 use super::features::{Features, LoopThread, PathPart};
 use super::parts::MOST_TIMES;
-use super::stats::{percent, round};
 use super::thresholds::*;
 use super::what_if::Capacity;
+use trainmon_base::stats::{percent, round};
 use trainmon_base::text::named_enum;
 use trainmon_rates::Wait;
 

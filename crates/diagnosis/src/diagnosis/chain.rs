@@ -5,9 +5,9 @@ mod node;
 use std::collections::BTreeSet;
 
 use super::features::{Chain, ChainPath, Features, PathPart, program};
-use super::stats::round;
 use super::thresholds::{LARGER_HALF, LOST_WAIT};
 pub use node::{ChainNode, NodeKind, NodeName, NodeState, children, own, waits_for};
+use trainmon_base::stats::round;
 use trainmon_rates::chain::paths::{WaitEdge, WaitEnd};
 
 /// Most nodes of a verdict; the largest are kept.

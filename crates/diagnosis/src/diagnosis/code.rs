@@ -9,7 +9,7 @@ use trainmon_base::text::sanitise;
 use trainmon_rates::stacks::{Activity, CodePlace, ProcessStacks, is_sleep};
 
 use super::parts::{Hottest, Stages};
-use super::stats::round;
+use trainmon_base::stats::round;
 
 /// Weight, in samples, of all workers' stacks beside a worker's own: they run the same code, and each of many is sampled
 /// rarely.

@@ -11,13 +11,13 @@ use super::class::{Class, Phase};
 use super::evidence::evidence;
 use super::features::Features;
 use super::stalls;
-use super::stats::{percent, round};
 use super::subject::Subject;
 use super::summary::summary;
 use super::thresholds::*;
 use super::verdict::{Context, Finding, MainThread, OwnCost, StepSource, Steps, Unavailable, Verdict, WorkerVerdict};
 use super::visibility::Visibility;
 use super::what_if::Capacity;
+use trainmon_base::stats::{percent, round};
 
 thresholds! {
     NOTHING_LEFT = 0.97, "share", "the waits leave too little to judge the rest by";

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use super::chain::NodeName;
 use super::features::{ChainPath, Features, PathPart, program, program_of};
-use super::stats::{percent, round};
 use super::thresholds::*;
+use trainmon_base::stats::{percent, round};
 use trainmon_base::text::named_enum;
 use trainmon_rates::Frame;
 use trainmon_rates::chain::paths::{Peer, WaitEnd};

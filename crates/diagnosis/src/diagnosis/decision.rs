@@ -14,8 +14,8 @@ use super::class::{Class, Phase};
 use super::features::{Features, Workers};
 use super::parts::Hottest;
 use super::phases::{is_proven, not_training};
-use super::stats::percent;
 use super::thresholds::*;
+use trainmon_base::stats::percent;
 
 thresholds! {
     IDLE_OR_SLOW = 0.80, "share", "workers that poll nearly all the time";

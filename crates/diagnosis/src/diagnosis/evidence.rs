@@ -14,8 +14,8 @@ use super::features::{Cpus, Device, Features, LoopThread, Storage, Workers};
 use super::signals::Evidence;
 use super::signals::Signal::{self, *};
 use super::stalls;
-use super::stats::round;
 use super::thresholds::*;
+use trainmon_base::stats::round;
 
 /// Smaller shares are not shown, except for the first of the list.
 const VALUE_SHOWN: f64 = 0.01;

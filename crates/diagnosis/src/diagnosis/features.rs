@@ -22,12 +22,12 @@ use trainmon_rates::{Frame, PAGE, Wait};
 use trainmon_sample::process::is_of_learning;
 use trainmon_sample::{MountKind, ProcessId, ProcessRole, ThreadRole};
 
-use super::stats;
 use super::thresholds::LARGER_HALF;
 use around::Around;
 pub(super) use chain::{Chain, ChainPath, OwnThreads, PathPart, program, program_of};
 pub(super) use device::Device;
 pub(super) use loop_thread::{LoopStacks, LoopThread};
+use trainmon_base::stats;
 pub(super) use workers::Workers;
 
 /// Share of frames with new workers at which sets come and go too fast for their steps to be counted. Queue threads are

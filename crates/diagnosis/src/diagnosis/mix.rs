@@ -1,9 +1,10 @@
 //! Signals that are cheap to compare and show a change before it is understood.
 
 use super::windows::SHORT_S;
+use trainmon_base::stats::mean;
+use trainmon_rates::Frame;
 use trainmon_rates::frame::WorkerRates;
 use trainmon_rates::time_split::LoopActivity;
-use trainmon_rates::{Frame, mean};
 
 /// Cheap signals that differ by this much, as a share, have moved.
 const MOVED: f64 = 0.2;

@@ -34,7 +34,6 @@ mod rhythm;
 mod signals;
 mod stability;
 mod stalls;
-mod stats;
 mod subject;
 mod summary;
 mod thresholds;

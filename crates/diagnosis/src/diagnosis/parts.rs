@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::stats::{percent, round};
+use trainmon_base::stats::{percent, round};
 use trainmon_base::text::format::step_time;
 
 /// Share of the time in which the job's GPUs were idle, by what the loop did meanwhile.

@@ -8,8 +8,8 @@ use super::causes::{Cause, Judgement, Known};
 use super::class::{Class, Phase};
 use super::features::{Chain, Features, LoopStacks, LoopThread, PathPart};
 use super::requests;
-use super::stats::percent;
 use super::thresholds::*;
+use trainmon_base::stats::percent;
 
 thresholds! {
     LONG_SILENCE = 15.0, "s", "a loop with steps of a second or less does not pause for this long";

@@ -1,7 +1,8 @@
 //! The rhythm of a loop whose steps are not counted and are longer than the usual windows: the GPU works for several seconds
 //! and rests for several, again and again. A window must hold whole turns, or the verdict follows each half.
 
-use trainmon_rates::{Frame, mean};
+use trainmon_base::stats::mean;
+use trainmon_rates::Frame;
 
 /// A GPU that is used more than this works …
 const DEVICE_WORKS: f64 = 0.7;

@@ -8,9 +8,9 @@
 
 use std::collections::BTreeMap;
 
+use trainmon_rates::Frame;
 use trainmon_rates::stacks::sums::StackSums;
 use trainmon_rates::stacks::{Activities, Activity};
-use trainmon_rates::{Frame, mean};
 use trainmon_sample::{ProcessId, ProcessRole, Sample};
 
 use super::causes::{Cause, Judgement, Known};
@@ -21,11 +21,11 @@ use super::features::{Features, LoopStacks, WeightedMean};
 use super::load::Load;
 use super::mix::Mix;
 use super::restarts::Restarts;
-use super::stats::round;
 use super::thresholds::{DEVICE_UNUSED, HARDLY};
 use super::verdict::{Context, Rank, Verdict};
 use super::windows::{LONG_S, LONGEST_S, SHORT_S};
 use super::{compose, decision, ranks, rhythm};
+use trainmon_base::stats::{mean, round};
 
 /// Windows grow to this many steps, so that a stall at every Nth step is in every window, and at most to a minute.
 const STEPS_LATE: f64 = 6.0;

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use trainmon_base::stats::{median, quantile};
 use trainmon_rates::frame::Stall;
 
 /// Waits shorter than this part of the longest ones are not stalls.
@@ -39,7 +40,7 @@ pub fn period(stalls: &[Stall]) -> Option<Period> {
         waits.push((stall.count, f64::from(stall.seconds)));
     }
     let lengths: Vec<f64> = waits.iter().map(|(_, seconds)| *seconds).collect();
-    let least = super::stats::quantile(&lengths, 0.9)? * OF_LONGEST;
+    let least = quantile(&lengths, 0.9)? * OF_LONGEST;
     waits.retain(|(_, seconds)| *seconds >= least);
     if waits.len() < LEAST_STALLS {
         return None;
@@ -52,7 +53,7 @@ pub fn period(stalls: &[Stall]) -> Option<Period> {
     let enough = agreeing as f64 >= AGREE * (waits.len() - 1) as f64;
     let lengths: Vec<f64> = waits.iter().map(|(_, seconds)| *seconds).collect();
     let every = u32::try_from(every).ok().filter(|every| *every >= 2 && enough)?;
-    Some(Period { every, stall_s: super::stats::quantile(&lengths, 0.5)? })
+    Some(Period { every, stall_s: median(&lengths)? })
 }
 
 #[cfg(test)]

@@ -7,8 +7,8 @@ use super::class::{Class, Phase};
 use super::culprits::{self, Culprit, CulpritKind, NAMED};
 use super::features::Features;
 use super::parts::Hottest;
-use super::stats::percent;
 use super::thresholds::*;
+use trainmon_base::stats::percent;
 use trainmon_base::text::sanitise;
 use trainmon_rates::time_split::LoopActivity;
 

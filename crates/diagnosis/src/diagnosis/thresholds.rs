@@ -3,7 +3,7 @@
 
 use std::cmp::Ordering;
 
-use super::stats::ramp;
+use trainmon_base::stats::ramp;
 
 /// One threshold.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -9,6 +9,7 @@ use trainmon_sample::{
 
 use super::subject::{Missing, Subject};
 use super::verdict::Unavailable;
+use trainmon_base::text::format::counted;
 
 /// What could be read.
 #[derive(Debug, Default)]
@@ -182,11 +183,6 @@ impl Visibility {
     fn miss(&mut self, what: impl Into<Missing>, why: &str, fix: Option<&str>) {
         self.not_seen.push(Unavailable { what: what.into(), why: why.into(), fix: fix.map(Into::into) });
     }
-}
-
-/// `1 thread`, `8 threads`.
-fn counted(count: u32, one: &str, several: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { several })
 }
 
 #[cfg(test)]

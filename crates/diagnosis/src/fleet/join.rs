@@ -11,6 +11,7 @@ use super::{DownExporter, Fleet, FleetGpu, FleetRank, FleetRun, GpuCount, LateKi
 use crate::diagnosis::causes::Cause;
 use crate::diagnosis::ranks::{GpuLoad, RankLoad, is_busy_disk, is_most, queues_long, waits};
 use crate::diagnosis::verdict::Class;
+use trainmon_base::stats::{mean, median};
 
 /// A GPU counts as busy from here on, and the clocks of busy ones are compared.
 const BUSY: f64 = 0.5;
@@ -362,17 +363,6 @@ fn cause(ranks: &[FleetRank]) -> (Option<Class>, Option<Cause>) {
         *counts.entry((rank.class, rank.cause)).or_default() += 1;
     }
     counts.into_iter().max_by_key(|(_, count)| *count).map(|(verdict, _)| verdict).unwrap_or_default()
-}
-
-fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let (sum, count) = values.fold((0.0, 0usize), |(sum, count), value| (sum + value, count + 1));
-    (count > 0).then(|| sum / count as f64)
-}
-
-fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied()
 }
 
 #[cfg(test)]

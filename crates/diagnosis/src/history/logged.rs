@@ -13,8 +13,8 @@ use super::timeline::{Compact, GPUS, Percent, TimelinePoint};
 use crate::diagnosis::Verdict;
 use crate::diagnosis::causes::Cause;
 use crate::diagnosis::verdict::{Class, Phase, Steps};
+use trainmon_base::stats::mean;
 use trainmon_base::text::format::MIB;
-use trainmon_rates::mean;
 use trainmon_rates::time_split::TimeSplit;
 use trainmon_sample::log_row::LogRow;
 

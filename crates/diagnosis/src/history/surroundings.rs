@@ -4,8 +4,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::timeline::{Compact, GPUS};
+use trainmon_base::stats::mean;
+use trainmon_rates::Frame;
 use trainmon_rates::frame::GpuRates;
-use trainmon_rates::{Frame, mean};
 use trainmon_sample::gpu::{HELD_DOWN, clock_event_words};
 use trainmon_sample::log_row::LogRow;
 

@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use super::lasting::{Lasting, LastingRule, Turn};
 use super::{EventDetails, EventKind, EventState, WatchEvent, WatchedMoment};
 use crate::diagnosis::verdict::Phase;
+use trainmon_base::stats;
 use trainmon_base::text::format;
 use trainmon_rates::Frame;
 
@@ -68,15 +69,8 @@ fn steps(frame: &Frame, seconds: f64) -> Option<(f64, f64)> {
 }
 
 /// The value below which this part of the values lies.
-fn quantile(sorted: &[f32], part: f64) -> Option<f64> {
-    let place = (sorted.len().checked_sub(1)? as f64 * part).round() as usize;
-    sorted.get(place).copied().map(f64::from)
-}
-
-fn sorted(values: &VecDeque<f32>) -> Vec<f32> {
-    let mut values: Vec<f32> = values.iter().copied().collect();
-    values.sort_by(f32::total_cmp);
-    values
+fn quantile(values: &VecDeque<f32>, part: f64) -> Option<f64> {
+    stats::quantile(values.iter().copied().map(f64::from), part)
 }
 
 impl SlowSteps {
@@ -132,20 +126,19 @@ impl SlowSteps {
     /// Adds a block of so many seconds.
     fn add(&mut self, block: f32, seconds: f64) -> Option<WatchEvent> {
         self.newest.push_back(block);
-        let past = sorted(&self.past);
         let (Some(median), Some(low), Some(high)) =
-            (quantile(&past, 0.5), quantile(&past, 0.1), quantile(&past, 0.9))
+            (quantile(&self.past, 0.5), quantile(&self.past, 0.1), quantile(&self.past, 0.9))
         else {
             self.remember(NEWEST.0);
             return None;
         };
         let usual = self.usual.unwrap_or(median);
         // The spread of few is not well known.
-        let spread = (high - low) / BETWEEN_TENTHS * (1.0 + FEW / past.len() as f64);
+        let spread = (high - low) / BETWEEN_TENTHS * (1.0 + FEW / self.past.len() as f64);
         let wanted = (SURE * OF_MEDIAN * spread / self.threshold).powi(2).ceil();
         let count = (wanted as usize).clamp(NEWEST.0, NEWEST.1);
         self.remember(count);
-        let now = quantile(&sorted(&self.newest), 0.5)?;
+        let now = quantile(&self.newest, 0.5)?;
         if self.past.len() < LEAST_PAST || self.newest.len() < count {
             return None;
         }

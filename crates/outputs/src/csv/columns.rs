@@ -3,14 +3,15 @@
 //!
 //! Columns keep their places: a new one goes to the end of [`LAST_COLUMNS`].
 
+use trainmon_base::stats::mean;
 use trainmon_base::text::format::MIB;
 use trainmon_base::text::sanitise;
 use trainmon_diagnosis::diagnosis::Verdict;
 use trainmon_diagnosis::diagnosis::causes::Cause;
 use trainmon_diagnosis::diagnosis::chain::{ChainNode, waits_for};
+use trainmon_rates::Frame;
 use trainmon_rates::frame::{GpuRates, WorkerRates};
 use trainmon_rates::time_split::{LoopActivity, TimeSplit};
-use trainmon_rates::{Frame, mean};
 use trainmon_sample::gpu::{CLOCK_EVENT_REASONS, clock_event_words};
 
 /// One column.

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{ExportedMachine, count, metrics, ratio};
+use trainmon_base::stats::mean;
 use trainmon_rates::Frame;
-use trainmon_rates::mean;
 
 metrics! {
     /// Of trainmon itself.

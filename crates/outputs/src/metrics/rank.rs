@@ -39,15 +39,22 @@ impl RankScope {
         let of = |(place, trainer): (usize, &TrainerRates)| {
             let judged = verdict.ranks.iter().find(|rank| rank.pid == trainer.id.pid);
             let number = trainer.place.map(|place| place.rank).or_else(|| {
-                let place = u32::try_from(place).ok().filter(|_| is_one_of_many)?;
-                Some(judged.map_or(place, |rank| rank.number(place as usize)))
+                if !is_one_of_many {
+                    return None;
+                }
+                judged.map_or(u32::try_from(place).ok(), |rank| Some(rank.number(place)))
             });
             let gpus: Vec<GpuRates> =
                 frame.gpus.iter().filter(|gpu| of_rank(gpu, trainer.id, is_one_of_many)).cloned().collect();
-            let shares = judged.map(|rank| rank.shares).or(verdict.shares.filter(|_| !is_one_of_many));
+            let shares = match judged {
+                Some(rank) => Some(rank.shares),
+                None if is_one_of_many => None,
+                None => verdict.shares,
+            };
             let collectives =
                 judged.map_or_else(|| own_collectives(verdict, is_one_of_many), |rank| rank.collectives);
-            let busy = trainmon_rates::mean(gpus.iter().map(|gpu| gpu.job_utilization_pct.or(gpu.utilization_pct)));
+            let busy =
+                trainmon_base::stats::mean(gpus.iter().map(|gpu| gpu.job_utilization_pct.or(gpu.utilization_pct)));
             let busy = busy.map_or(0.0, |pct| pct / 100.0);
             // A rank without others waits for none.
             let among_others = if is_one_of_many || trainer.place.is_some() { shares } else { None };

@@ -93,6 +93,9 @@ impl Connections {
             };
             return (!is_whole).then(|| Arc::clone(&channel.link));
         }
-        self.sockets.get(&channel.link).filter(|_| channel.writers.is_empty())?.peer.clone()
+        if !channel.writers.is_empty() {
+            return None;
+        }
+        self.sockets.get(&channel.link)?.peer.clone()
     }
 }

@@ -57,7 +57,10 @@ impl AttachError {
 
     /// Whether the process exists but `/proc` hides it.
     fn hidden(proc_root: &Path, pid: u32) -> Option<Self> {
-        let option = hidepid::option(proc_root).filter(|_| exists(pid))?;
+        let option = hidepid::option(proc_root)?;
+        if !exists(pid) {
+            return None;
+        }
         // Root that is bound by it has no CAP_SYS_PTRACE, and does not gain it by sudo.
         let command = with_more_rights(pid).unwrap_or_else(|| "mount -o remount,hidepid=0 /proc".into());
         Some(Self::Hidden(pid, option, command))

@@ -27,8 +27,9 @@ pub(super) fn places(name: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
 
 /// The library's path in each folder of a list like `LD_LIBRARY_PATH`; an empty entry is the current folder.
 fn in_folders<'a>(list: &'a OsStr, name: &'a Path) -> impl Iterator<Item = PathBuf> + 'a {
-    let folders = list.as_bytes().split(|&byte| byte == b':' || byte == b';');
-    let folders = folders.filter(|_| !list.is_empty());
+    // An empty list has no entry, not an empty one.
+    let list = if list.is_empty() { None } else { Some(list.as_bytes()) };
+    let folders = list.into_iter().flat_map(|list| list.split(|&byte| byte == b':' || byte == b';'));
     folders.map(move |folder| {
         Path::new(if folder.is_empty() { OsStr::new(".") } else { OsStr::from_bytes(folder) }).join(name)
     })

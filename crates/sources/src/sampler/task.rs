@@ -71,7 +71,7 @@ impl Task {
             syscall: if no_syscall { None } else { file("syscall", keep) },
             wchan: file("wchan", keep),
             // Hardly ever needed along with the call.
-            stat: file("stat", keep.filter(|_| no_syscall)),
+            stat: file("stat", if no_syscall { keep } else { None }),
             samples: SampledThread { tid, role, aside, ..SampledThread::default() },
         }
     }
@@ -133,8 +133,8 @@ impl Task {
                     connections.sleeps(pid);
                 }
                 let fd = found.argument.and_then(|fd| u32::try_from(fd).ok());
-                if let (Some(fd), [descriptor]) =
-                    (fd.filter(|_| pipe || symbol.contains("pipe_write")), &mut found.descriptors[..])
+                if (pipe || symbol.contains("pipe_write"))
+                    && let (Some(fd), [descriptor]) = (fd, &mut found.descriptors[..])
                 {
                     connections.name_pipe(pid, fd, descriptor);
                 }
@@ -219,8 +219,8 @@ fn waited_on(
         Some(FdUse::Polls) => {
             let mut room = [0_u8; 8 * MOST_POLLED];
             let count = usize::try_from(second).unwrap_or(MOST_POLLED).min(MOST_POLLED);
-            let Some(room) = room.get_mut(..8 * count).filter(|_| count > 0) else { return Vec::new() };
-            if !read(first, room) {
+            let Some(room) = room.get_mut(..8 * count) else { return Vec::new() };
+            if room.is_empty() || !read(first, room) {
                 return Vec::new();
             }
             polled(room).filter_map(|(fd, writes)| connections.descriptor(pid, fd, writes)).collect()
@@ -231,8 +231,8 @@ fn waited_on(
             for (address, writes) in [(second, false), (third, true)] {
                 let mut room = [0_u8; 128];
                 // The kernel reads whole words of a set, but no more than there are descriptors.
-                let Some(room) = room.get_mut(..count.div_ceil(64) as usize * 8).filter(|_| count > 0) else { break };
-                if read(address, room) {
+                let Some(room) = room.get_mut(..count.div_ceil(64) as usize * 8) else { break };
+                if !room.is_empty() && read(address, room) {
                     found.extend(selected(room, count).filter_map(|fd| connections.descriptor(pid, fd, writes)));
                 }
             }

@@ -75,7 +75,7 @@ fn facts(job: &Job, width: u16) -> String {
     let mut facts = pid(job);
     let (Some(frame), true) = (job.frame(), width >= WIDE) else { return facts };
     if !frame.workers.is_empty() {
-        facts += &format!(" · {}", labels::counted(frame.workers.len(), "worker", "workers"));
+        facts += &format!(" · {}", format::counted(frame.workers.len(), "worker", "workers"));
     }
     let ours: Vec<_> = frame.gpus.iter().filter(|gpu| gpu.attached).collect();
     let name = |gpu: &trainmon_rates::frame::GpuRates| {

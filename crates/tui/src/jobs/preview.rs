@@ -8,7 +8,7 @@ use super::JobList;
 use crate::charts::{self, ChartColumns};
 use crate::format;
 use crate::job::Job;
-use crate::labels::{self, counted};
+use crate::labels;
 use crate::theme::{Theme, WithLook};
 use crate::widgets::{ChartLine, Text, Top, card, count, write, write_fit, write_lines};
 use trainmon_attach::jobs::JobCandidate;
@@ -121,7 +121,7 @@ pub fn candidate(buf: &mut Buffer, area: Rect, candidate: &JobCandidate, theme: 
     };
     let workers = match c.workers {
         0 => "no data-loader workers".to_owned(),
-        n => counted(n as usize, "data-loader worker", "data-loader workers"),
+        n => format::counted(n as usize, "data-loader worker", "data-loader workers"),
     };
     let library = c.library_name().map(|name| format!(" · uses {name}")).unwrap_or_default();
     text.at_most(2, &format!("{gpu} · {workers}{library}"), Style::new());

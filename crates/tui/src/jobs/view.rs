@@ -8,7 +8,7 @@ use ratatui::widgets::{Block, Borders, Cell, Clear, Padding, Row, StatefulWidget
 use super::{JobList, JobRow, facts, preview};
 use crate::format;
 use crate::job::Job;
-use crate::labels::{counted, number, short_command};
+use crate::labels::{number, short_command};
 use crate::theme::Theme;
 use crate::widgets::{Drawn, Extent, Hit, PopupBox, Prompt, card, count, write_up};
 use trainmon_attach::jobs::JobKey;
@@ -121,7 +121,7 @@ fn title(scene: &JobsScene<'_>) -> String {
     let found = match scene.list.candidates.as_ref().map(|_| scene.list.others(scene.jobs).count()) {
         None => "looking for more…".to_owned(),
         Some(0) if !scene.jobs.is_empty() => "no other training process found".to_owned(),
-        Some(n) => format!("{} that may be training", counted(n, "process", "processes")),
+        Some(n) => format!("{} that may be training", format::counted(n, "process", "processes")),
     };
     format!(" Jobs: {attached}{found} ")
 }

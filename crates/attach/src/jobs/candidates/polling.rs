@@ -1,6 +1,6 @@
-//! The candidates, scanned for again and again while their list is shown. A scan walks /proc, so it runs beside the loop
-//! of the screen, one at a time.
+//! Candidates scanned for again and again. A scan walks /proc, so it runs on a thread of its own, one at a time.
 
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -8,31 +8,45 @@ use tokio::sync::oneshot::{self, Receiver};
 
 use super::JobCandidate;
 use super::scan::{Places, Scan};
+use trainmon_sample::GpuSample;
 
 /// Time between two scans while their list is shown.
 const EVERY: Duration = Duration::from_secs(2);
 /// Time to the second scan: rates need two.
 const SECOND: Duration = Duration::from_millis(500);
-/// How long a scan waits for the GPUs.
+/// How long a scan for the list waits for the GPUs.
 const GPU_WAIT: Duration = Duration::from_millis(400);
+
+/// What a scan found.
+#[derive(Debug, Default)]
+pub(crate) struct Scanned {
+    /// The candidates.
+    pub list: Vec<JobCandidate>,
+    /// What the GPUs do, if that can be read.
+    pub gpus: Option<Arc<GpuSample>>,
+    /// How long the scan took.
+    pub took: Duration,
+}
 
 /// A scan on a thread of its own: none of tokio's, which panics where no thread can be started.
 #[derive(Debug)]
 struct Running {
     thread: Option<JoinHandle<()>>,
-    found: Receiver<(Scan, Vec<JobCandidate>)>,
+    done: Receiver<(Scan, Scanned)>,
 }
 
 impl Running {
     /// Where no thread can be started nothing is found.
     fn start(mut scan: Scan) -> Self {
-        let (send, found) = oneshot::channel();
+        let (send, done) = oneshot::channel();
         let work = move || {
+            let begun = Instant::now();
             let list = scan.candidates();
+            let found = Scanned { list, gpus: scan.gpus(), took: begun.elapsed() };
             // The receiver may have gone meanwhile.
-            let _ = send.send((scan, list));
+            let _ = send.send((scan, found));
         };
-        Self { thread: thread::Builder::new().name("tm-candidates".to_owned()).spawn(work).ok(), found }
+        Self { thread: thread::Builder::new().name("tm-candidates".to_owned()).spawn(work).ok(), done }
     }
 
     fn is_finished(&self) -> bool {
@@ -40,31 +54,62 @@ impl Running {
     }
 }
 
-/// The list of candidates, kept up to date.
+/// Scans, one after the other.
 #[derive(Debug)]
-pub struct Candidates {
+pub(crate) struct Scans {
     places: Places,
+    gpu_wait: Duration,
     /// Between two scans, after the first one.
     scan: Option<Scan>,
     running: Option<Running>,
+    /// When the next scan begins, unless one runs.
+    pub due: Instant,
+}
+
+impl Scans {
+    /// Scans nothing yet. Each scan waits this long for the GPUs.
+    pub fn new(places: Places, gpu_wait: Duration) -> Self {
+        Self { places, gpu_wait, scan: None, running: None, due: Instant::now() }
+    }
+
+    /// What the next scan finds. Cancel safe.
+    pub async fn next(&mut self) -> Scanned {
+        if self.running.is_none() {
+            tokio::time::sleep_until(self.due.into()).await;
+        }
+        let running = self.running.get_or_insert_with(|| {
+            Running::start(self.scan.take().unwrap_or_else(|| Scan::new(self.places.clone(), self.gpu_wait)))
+        });
+        let done = (&mut running.done).await;
+        self.running = None;
+        // A scan that has panicked has found nothing; the next one begins anew.
+        let (scan, found) = done.map_or_else(|_| (None, Scanned::default()), |(scan, found)| (Some(scan), found));
+        self.scan = scan;
+        found
+    }
+}
+
+/// The list of candidates, kept up to date while it is shown.
+#[derive(Debug)]
+pub struct Candidates {
+    scans: Scans,
     wanted: bool,
     /// Scans since the list is shown.
-    scans: u32,
-    due: Instant,
+    count: u32,
 }
 
 impl Candidates {
     /// Scans nothing yet.
     pub fn new(places: Places) -> Self {
-        Self { places, scan: None, running: None, wanted: false, scans: 0, due: Instant::now() }
+        Self { scans: Scans::new(places, GPU_WAIT), wanted: false, count: 0 }
     }
 
     /// Says whether the list is shown.
     pub fn want(&mut self, wanted: bool) {
         if wanted && !self.wanted {
-            (self.scans, self.due) = (0, Instant::now());
+            (self.count, self.scans.due) = (0, Instant::now());
             // What was found while the list was not shown is old.
-            self.running.take_if(|running| running.is_finished());
+            self.scans.running.take_if(|running| running.is_finished());
         }
         self.wanted = wanted;
     }
@@ -74,20 +119,9 @@ impl Candidates {
         if !self.wanted {
             std::future::pending::<()>().await;
         }
-        if self.running.is_none() {
-            tokio::time::sleep_until(self.due.into()).await;
-        }
-        let (scan, places) = (&mut self.scan, &self.places);
-        let running = self.running.get_or_insert_with(|| {
-            Running::start(scan.take().unwrap_or_else(|| Scan::new(places.clone(), GPU_WAIT)))
-        });
-        let done = (&mut running.found).await;
-        self.running = None;
-        self.scans = self.scans.saturating_add(1);
-        self.due = Instant::now() + if self.scans == 1 { SECOND } else { EVERY };
-        // A scan that has panicked has found nothing; the next one begins anew.
-        let (scan, list) = done.map_or_else(|_| (None, Vec::new()), |(scan, list)| (Some(scan), list));
-        self.scan = scan;
-        list
+        let found = self.scans.next().await;
+        self.count = self.count.saturating_add(1);
+        self.scans.due = Instant::now() + if self.count == 1 { SECOND } else { EVERY };
+        found.list
     }
 }

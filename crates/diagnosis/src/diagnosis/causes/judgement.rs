@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::Cause;
 use crate::diagnosis::class::{Class, Phase};
-use crate::diagnosis::stats::round;
 use crate::diagnosis::thresholds::{CERTAIN, Threshold};
+use trainmon_base::stats::round;
 
 /// The judgement on a window.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -4,9 +4,9 @@
 use super::{Cause, Judgement, RuleInput};
 use crate::diagnosis::features::{ChainPath, Features, PathPart, Workers};
 use crate::diagnosis::parts::Stages;
-use crate::diagnosis::stats::round;
 use crate::diagnosis::thresholds::*;
 use crate::diagnosis::what_if::Loop;
+use trainmon_base::stats::round;
 use trainmon_rates::chain::paths::WaitEnd;
 
 thresholds! {

@@ -4,8 +4,8 @@ use trainmon_rates::Wait;
 use trainmon_rates::stacks::Activity;
 
 use super::{Features, LoopStacks, LoopThread, PathPart};
-use crate::diagnosis::stats;
 use crate::diagnosis::thresholds::{DEVICE_UNUSED, GOES_ROUND, GROWING, HARDLY, LARGER_HALF, LOST_WAIT};
+use trainmon_base::stats;
 use trainmon_sample::job::unread_accelerators;
 
 impl Features {

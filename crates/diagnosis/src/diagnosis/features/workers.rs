@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Span, WeightedMean};
 use crate::diagnosis::code::worker_stages;
 use crate::diagnosis::parts::{Stages, WorkerVerdict};
-use crate::diagnosis::stats::{self, round};
 use crate::diagnosis::thresholds::LARGER_HALF;
+use trainmon_base::stats::{self, mean, round};
+use trainmon_rates::Frame;
 use trainmon_rates::frame::WorkerRates;
 use trainmon_rates::stacks::Activity;
 use trainmon_rates::threads::ThreadRoleRates;
-use trainmon_rates::{Frame, mean};
 use trainmon_sample::{ProcessId, ProcessRole, ThreadRole};
 
 /// A resting worker uses less of a CPU than this, as a share of the time …
@@ -208,7 +208,7 @@ fn ended(span: &Span<'_>, resting: &BTreeSet<ProcessId>) -> usize {
 /// The largest and the median of the group in which they are furthest apart.
 fn most_uneven<'a>(groups: impl Iterator<Item = &'a Vec<f64>>) -> (f64, f64) {
     let of_group =
-        |actives: &Vec<f64>| Some((actives.iter().copied().max_by(f64::total_cmp)?, stats::quantile(actives, 0.5)?));
+        |actives: &Vec<f64>| Some((actives.iter().copied().max_by(f64::total_cmp)?, stats::median(actives)?));
     let apart = |(busiest, median): &(f64, f64)| busiest - median;
     groups.filter_map(of_group).max_by(|a, b| apart(a).total_cmp(&apart(b))).unwrap_or_default()
 }

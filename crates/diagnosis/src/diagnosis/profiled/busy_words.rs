@@ -1,9 +1,9 @@
 //! The words for a GPU that is busy.
 
 use super::super::causes::Cause;
-use super::super::stats::percent;
 use super::losses::Busy;
 use super::said::{self, Words};
+use trainmon_base::stats::percent;
 use trainmon_profiles::account::{DeviceAccount, ProfileAccount};
 use trainmon_profiles::kernel_names::is_collective;
 

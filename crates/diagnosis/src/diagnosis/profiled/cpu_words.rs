@@ -1,9 +1,9 @@
 //! The words for a profile of the host alone.
 
 use super::super::parts::Advice;
-use super::super::stats::percent;
 use super::losses::{Loss, LossKind, WaitsFor, waits_for};
 use super::said::{self, Words, blocks_in, called, line, most_of, named, place};
+use trainmon_base::stats::percent;
 use trainmon_profiles::account::{IdleReason, ProfileAccount};
 use trainmon_profiles::{NOTHING_RECORDED, blocks};
 

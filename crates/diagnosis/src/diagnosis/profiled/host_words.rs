@@ -1,9 +1,9 @@
 //! The words for what the host costs a GPU's time.
 
-use super::super::stats::percent;
 use super::losses::{self, LossKind, WaitsFor};
 use super::said::{self, Words, blocks_in, called, most_of, named, place};
 use super::words::GpuLoss;
+use trainmon_base::stats::percent;
 use trainmon_base::text::format::step_time;
 use trainmon_profiles::account::{IdleReason, IdleRow};
 

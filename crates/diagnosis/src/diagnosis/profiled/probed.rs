@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::super::class::Class;
-use super::super::stats::{percent, round};
 use super::super::verdict::{Context, Verdict};
+use trainmon_base::stats::{percent, round};
 use trainmon_base::text::format::precise;
 use trainmon_profiles::account::{ProfileAccount, ProfileSource, SyncRow};
 use trainmon_profiles::calls::{CallRow, CountedCalls};

@@ -2,9 +2,9 @@
 
 use super::super::culprits::{Culprit, CulpritKind, ShareOf};
 use super::super::parts::Advice;
-use super::super::stats::{percent, round};
 use super::NAMED_LOSS;
 use super::losses::WaitsFor;
+use trainmon_base::stats::{percent, round};
 use trainmon_base::text::is_one_of;
 use trainmon_profiles::account::{IdleReason, IdleRow, ProfileAccount, ProfileSource};
 

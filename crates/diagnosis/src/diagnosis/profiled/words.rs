@@ -2,10 +2,10 @@
 
 use super::super::culprits::Culprit;
 use super::super::parts::Advice;
-use super::super::stats::percent;
 use super::losses::{self, Loss, LossKind, gain_of};
 use super::said::{self, Words, line, place};
 use super::sync_advice;
+use trainmon_base::stats::percent;
 use trainmon_profiles::account::{CopyDirection, DeviceAccount, IdleRow, ProfileAccount, SyncRow};
 
 /// The words for a loss.

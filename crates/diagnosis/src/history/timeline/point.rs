@@ -3,10 +3,11 @@
 use serde::{Deserialize, Serialize};
 
 use crate::diagnosis::verdict::Class;
+use trainmon_base::stats::mean;
+use trainmon_rates::Frame;
 use trainmon_rates::chain::paths::{WaitEnd, WaitPath};
 use trainmon_rates::frame::GpuRates;
 use trainmon_rates::time_split::{LoopActivity, TimeSplit};
-use trainmon_rates::{Frame, mean};
 
 /// GPUs whose use is kept individually.
 pub const GPUS: usize = 16;

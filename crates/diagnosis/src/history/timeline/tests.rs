@@ -48,12 +48,6 @@ fn the_edge_stays_while_time_runs_inside_one_cell() {
     assert_eq!(a.edge_ns, b.edge_ns);
 }
 
-#[test]
-fn a_mean_of_nothing_is_nothing() {
-    assert_eq!(trainmon_rates::mean([None, Some(f64::NAN)].into_iter()), None);
-    assert_eq!(trainmon_rates::mean([None, Some(4.0), Some(6.0)].into_iter()), Some(5.0));
-}
-
 proptest! {
     #[test]
     fn spreading_never_leaves_the_window(

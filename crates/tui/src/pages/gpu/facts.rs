@@ -3,10 +3,10 @@
 use super::{device, labels};
 use crate::format;
 use crate::widgets::{Piece, Scene};
+use trainmon_base::stats::mean;
 use trainmon_base::text::fit;
 use trainmon_rates::Frame;
 use trainmon_rates::frame::{GpuLink, GpuRates};
-use trainmon_rates::mean;
 use trainmon_sample::SourceState;
 
 /// An idle GPU is worth a remark if the busiest one reaches this use, percent.

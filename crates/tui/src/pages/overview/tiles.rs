@@ -5,13 +5,14 @@ use crate::widgets::panel::Panel;
 use crate::widgets::tile::{Body, Tile};
 use crate::widgets::{ChartLine, Scene, Top, card};
 use crate::{charts, format, labels};
+use trainmon_base::stats::mean;
 use trainmon_base::text::sanitise;
 use trainmon_diagnosis::diagnosis::verdict::{Class, Missing, Subject, Verdict};
 use trainmon_diagnosis::history::timeline;
 use trainmon_outputs::stages;
+use trainmon_rates::Frame;
 use trainmon_rates::frame::{GpuRates, WorkerRates};
 use trainmon_rates::time_split::LoopActivity;
-use trainmon_rates::{Frame, mean};
 use trainmon_sample::{SourceState, SourceStatus};
 
 const STEPS_PER_S: ChartLine = ChartLine(Class::Balanced, "steps/s", |p| p.steps.get(), Top::Number);
@@ -214,7 +215,7 @@ fn workers(frame: &Frame, scene: &Scene<'_>) -> Option<Tile> {
         ("queueing ", mean(|w| w.runnable, |w| w.runnable), format::share, ""),
         ("", batches, format::number, " batches/s"),
     ];
-    let name = labels::counted(workers.len(), "worker", "workers");
+    let name = format::counted(workers.len(), "worker", "workers");
     Some(tile(WORKERS, name, format!("{} active", format::share(active)), &more, scene))
 }
 

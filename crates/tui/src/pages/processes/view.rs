@@ -12,7 +12,7 @@ use super::order::{self, Sort};
 use super::rows::{ProcessRow, ProcessTable};
 use super::tree::Branch;
 use crate::format;
-use crate::labels::{self, counted, number, short_command};
+use crate::labels::{self, number, short_command};
 use crate::theme::Theme;
 use crate::widgets::{Drawn, Extent, Hit, Scene, cells};
 use trainmon_base::text::fit;
@@ -75,10 +75,10 @@ fn shown(buf: &mut Buffer, area: Rect, page: &Processes, scene: &Scene<'_>) {
     let (count, threads) = scene.frame().map_or((0, 0), |frame| (frame.processes.len(), frame.job.thread_count));
     let mut text = match (table.filter.is_empty(), threads) {
         _ if count == 0 => format!("{} processes", format::UNMEASURED),
-        (true, 0) => counted(count, "process", "processes"),
+        (true, 0) => format::counted(count, "process", "processes"),
         (true, threads) => {
-            let threads = counted(threads as usize, "thread", "threads");
-            format!("{}, {threads}", counted(count, "process", "processes"))
+            let threads = format::counted(threads as usize, "thread", "threads");
+            format!("{}, {threads}", format::counted(count, "process", "processes"))
         }
         (false, _) => format!("{} of {count} processes match “{}” (F4)", table.matching, fit(&table.filter, TYPED)),
     };

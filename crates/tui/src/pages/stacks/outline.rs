@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::recent::{Function, RecentStacks, Sum};
+use crate::format;
 use crate::job::Job;
-use crate::{format, labels};
 use trainmon_diagnosis::diagnosis::verdict::Hottest;
 use trainmon_rates::stacks::{Activities, Activity};
 use trainmon_sample::ProcessId;
@@ -96,7 +96,7 @@ pub fn rows(recent: &RecentStacks, job: &Job, turned: &HashSet<OutlineKey>) -> V
         let all = job.frame().map_or(0, |frame| frame.workers.len()).max(looked);
         let name = match looked {
             _ if looked < all => format!("Workers, {looked} of {all}"),
-            _ => labels::counted(all, "worker", "workers"),
+            _ => format::counted(all, "worker", "workers"),
         };
         if out.role(vec![OutlinePart::Workers], name, &recent.all_workers, true) {
             for (id, sum) in &recent.workers {

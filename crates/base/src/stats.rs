@@ -1,9 +1,23 @@
-//! Small statistics over slices.
+//! Small statistics. Values that are not finite are left out.
 
-/// Quantile (0–1) of `values` by linear interpolation between order statistics; `None` when empty. Values that are
-/// not finite are left out.
-pub fn quantile(values: &[f64], quantile: f64) -> Option<f64> {
-    let mut sorted: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
+use std::borrow::Borrow;
+
+/// Mean of the measured values; `None` if there are no measured values.
+pub fn mean(values: impl IntoIterator<Item = impl Into<Option<f64>>>) -> Option<f64> {
+    let known = values.into_iter().filter_map(Into::into).filter(|value| value.is_finite());
+    let (sum, count) = known.fold((0.0, 0_u32), |(sum, count), value| (sum + value, count + 1));
+    (count > 0).then(|| sum / f64::from(count))
+}
+
+/// The middle value; of an even count, the mean of the two in the middle.
+pub fn median(values: impl IntoIterator<Item = impl Borrow<f64>>) -> Option<f64> {
+    quantile(values, 0.5)
+}
+
+/// Quantile (0–1) of `values` by linear interpolation between order statistics; `None` when empty.
+pub fn quantile(values: impl IntoIterator<Item = impl Borrow<f64>>, quantile: f64) -> Option<f64> {
+    let mut sorted: Vec<f64> =
+        values.into_iter().map(|value| *value.borrow()).filter(|value| value.is_finite()).collect();
     sorted.sort_unstable_by(f64::total_cmp);
     let last = sorted.len().checked_sub(1)?;
     let at = quantile.clamp(0.0, 1.0) * last as f64;
@@ -38,10 +52,16 @@ mod tests {
 
     #[test]
     fn quantiles_interpolate() {
-        assert_eq!(quantile(&[], 0.5), None);
-        assert_eq!(quantile(&[3.0], 0.95), Some(3.0));
-        assert_eq!(quantile(&[1.0, 2.0, 3.0, 4.0], 0.5), Some(2.5));
-        assert_eq!(quantile(&[1.0, f64::NAN, 3.0], 1.0), Some(3.0));
+        assert_eq!(quantile([f64::NAN], 0.5), None);
+        assert_eq!(quantile([3.0], 0.95), Some(3.0));
+        assert_eq!(median([1.0, 2.0, 3.0, 4.0]), Some(2.5));
+        assert_eq!(quantile([1.0, f64::NAN, 3.0], 1.0), Some(3.0));
+    }
+
+    #[test]
+    fn what_was_not_measured_is_not_in_the_mean() {
+        assert_eq!(mean([None, Some(f64::NAN)]), None);
+        assert_eq!(mean([None, Some(4.0), Some(6.0)]), Some(5.0));
     }
 
     #[test]
