@@ -43,7 +43,7 @@ pub(super) async fn live(
     let options = options(settings)?;
     let interval_s = settings.interval.as_secs_f64();
     let job = Job::new(JobKey::default(), session.target(), interval_s, options.limits);
-    show(job, options, settings, Ticks::Live(AttachedJobs::new(session)), output).await
+    show(job, options, settings, JobTicks::Live(AttachedJobs::new(session)), output).await
 }
 
 /// Shows a recording.
@@ -53,7 +53,7 @@ pub async fn replay(player: Player, settings: &Settings) -> anyhow::Result<ExitC
     let header = player.header();
     let target = Target { pid: header.pid, command: header.command.clone() };
     let job = Job::new(JobKey::default(), target, header.interval_s, options.limits).recording();
-    show(job, options, settings, Ticks::Recorded(Box::new(player)), None).await.map(|_| ExitCode::DONE)
+    show(job, options, settings, JobTicks::Recorded(Box::new(player)), None).await.map(|_| ExitCode::DONE)
 }
 
 /// Shows a trace: one moment, which has its verdict.
@@ -63,7 +63,7 @@ pub async fn trace(verdict: Arc<Verdict>, settings: &Settings) -> anyhow::Result
     let target = Target { pid: verdict.pid, command: verdict.command.clone() };
     let job = Job::new(JobKey::default(), target, 1.0, options.limits).recording();
     let tick = Tick { judged: Arc::clone(&verdict), verdict, alive: true, ..Tick::default() };
-    show(job, options, settings, Ticks::Trace(Some(Arc::new(tick))), None).await.map(|_| ExitCode::DONE)
+    show(job, options, settings, JobTicks::Trace(Some(Arc::new(tick))), None).await.map(|_| ExitCode::DONE)
 }
 
 /// What the screen is set to: the command line and the configuration over the stored layout over the defaults.
@@ -101,7 +101,7 @@ async fn show(
     job: Job,
     options: AppOptions,
     settings: &Settings,
-    ticks: Ticks,
+    ticks: JobTicks,
     output: Option<OutputReader>,
 ) -> anyhow::Result<Option<LastMoment>> {
     let ascii = options.theme.ascii;
@@ -132,14 +132,14 @@ fn is_gone(error: &io::Error) -> bool {
 }
 
 /// Where the ticks come from.
-enum Ticks {
+enum JobTicks {
     Live(AttachedJobs),
     Recorded(Box<Player>),
     /// Until its one moment is taken.
     Trace(Option<Arc<Tick>>),
 }
 
-impl Ticks {
+impl JobTicks {
     /// The next ticks. Cancel safe.
     async fn next(&mut self) -> Vec<Message> {
         match self {
@@ -163,7 +163,7 @@ impl Ticks {
 
 /// What the screen of jobs is fed with, and what may be done from it.
 struct JobFeed<'s> {
-    ticks: Ticks,
+    ticks: JobTicks,
     candidates: Candidates,
     profile: ProfileTaker<JobKey, Arc<ProfileAccount>>,
     output: Option<OutputReader>,
@@ -178,11 +178,11 @@ struct JobFeed<'s> {
 impl JobFeed<'_> {
     fn attach(&mut self, pid: u32) -> Message {
         match &mut self.ticks {
-            Ticks::Live(jobs) => match jobs.attach(attach_options(self.settings, pid, None)) {
+            JobTicks::Live(jobs) => match jobs.attach(attach_options(self.settings, pid, None)) {
                 Ok((key, target)) => Message::Attached(key, target),
                 Err(error) => Message::Notice(errors::sentence(&error)),
             },
-            Ticks::Recorded(_) | Ticks::Trace(_) => {
+            JobTicks::Recorded(_) | JobTicks::Trace(_) => {
                 Message::Notice(format!("this is a recording: to watch that process, run trainmon {pid}"))
             }
         }
@@ -196,8 +196,8 @@ impl JobFeed<'_> {
         };
         let taken = taken.and_then(|account| {
             let is_watched = match &mut self.ticks {
-                Ticks::Live(jobs) => jobs.profiled(key, account),
-                Ticks::Recorded(_) | Ticks::Trace(_) => false,
+                JobTicks::Live(jobs) => jobs.profiled(key, account),
+                JobTicks::Recorded(_) | JobTicks::Trace(_) => false,
             };
             if is_watched { Ok(()) } else { Err("the profile is taken, but its job has ended".to_owned()) }
         });
@@ -211,7 +211,7 @@ impl screen_loop::Feed for JobFeed<'_> {
     async fn next(&mut self, app: &App) -> Vec<Message> {
         let needs = app.needs();
         self.candidates.want(needs.candidates);
-        if let Ticks::Live(jobs) = &mut self.ticks {
+        if let JobTicks::Live(jobs) = &mut self.ticks {
             jobs.want(needs, app.job().key);
         }
         let due = app.job().due_s();
@@ -239,7 +239,7 @@ impl screen_loop::Feed for JobFeed<'_> {
         let message = match effect {
             Effect::Quit => {
                 // The layout of a replay says nothing about how live jobs are to be shown.
-                if let (Ticks::Live(_), Some(file)) = (&self.ticks, &self.settings.layout_file) {
+                if let (JobTicks::Live(_), Some(file)) = (&self.ticks, &self.settings.layout_file) {
                     layout_store::write(file, &app.layout().changed_since(&self.begun));
                 }
                 return Ok(ControlFlow::Break(()));
@@ -261,7 +261,7 @@ impl screen_loop::Feed for JobFeed<'_> {
             }
             Effect::Detach(key) => {
                 self.profile.give_up_of(key);
-                if let Ticks::Live(jobs) = &mut self.ticks {
+                if let JobTicks::Live(jobs) = &mut self.ticks {
                     jobs.detach(key);
                 }
                 return Ok(ControlFlow::Continue(Vec::new()));

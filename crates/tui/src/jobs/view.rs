@@ -17,9 +17,9 @@ use trainmon_diagnosis::diagnosis::causes::verdict_name;
 use trainmon_diagnosis::diagnosis::verdict::{Class, Phase};
 
 /// Cells of the mark of the job on the screen, of a PID, and of an age.
-const MARK: u16 = 1;
-const PID: u16 = 7;
-const AGE: u16 = 9;
+const CELLS_OF_MARK: u16 = 1;
+const CELLS_OF_PID: u16 = 7;
+const CELLS_OF_AGE: u16 = 9;
 
 /// What the list shows.
 pub struct JobsScene<'a> {
@@ -181,10 +181,10 @@ impl JobColumns {
     fn new(width: u16, scene: &JobsScene<'_>) -> Self {
         // Only attached jobs have a step rate.
         let rate = if scene.jobs.is_empty() { 0 } else { 7 };
-        let left = width.saturating_sub(MARK + PID + AGE + rate + 5);
+        let left = width.saturating_sub(CELLS_OF_MARK + CELLS_OF_PID + CELLS_OF_AGE + rate + 5);
         // As much of what a job does as fits beside its command; the preview has all of it.
         let what = (left * 2 / 3).max(10);
-        Self([MARK, PID, AGE, what, rate, left.saturating_sub(what)])
+        Self([CELLS_OF_MARK, CELLS_OF_PID, CELLS_OF_AGE, what, rate, left.saturating_sub(what)])
     }
 
     fn row(&self, values: [&str; 6]) -> Row<'static> {
