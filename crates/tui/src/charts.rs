@@ -6,6 +6,7 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
+use ratatui::text::Span;
 
 use super::theme::{Look, Theme, WithLook};
 use trainmon_diagnosis::diagnosis::Verdict;
@@ -327,30 +328,28 @@ pub fn sweep_ruler(buf: &mut Buffer, area: Rect, window: TimelineWindow, style: 
     }
 }
 
-/// Draws one bar of parts, each as long as its share of their sum; dashes if nothing is known.
-pub fn split(buf: &mut Buffer, area: Rect, parts: &[(Look, f64)], theme: Theme) {
-    let area = area.intersection(buf.area);
-    if area.is_empty() {
-        return;
-    }
+/// A bar of `width` cells of parts, each as long as its share of their sum; dashes if nothing is known.
+pub fn split(width: u16, parts: &[(Look, f64)], theme: Theme) -> Vec<Span<'static>> {
     let amount = |value: f64| if value.is_finite() { value.max(0.0) } else { 0.0 };
     let total: f64 = parts.iter().map(|(_, value)| amount(*value)).sum();
+    let repeated = |glyph: char, cells: usize| glyph.to_string().repeat(cells);
     if total <= 0.0 {
-        (area.left()..area.right()).for_each(|x| put(buf, x, area.y, theme.gap_glyph(), theme.dim()));
-        return;
+        return vec![Span::styled(repeated(theme.gap_glyph(), usize::from(width)), theme.dim())];
     }
-    let (mut filled, mut x) = (0.0, area.left());
-    for (look, value) in parts {
+    let (mut filled, mut x) = (0.0, 0);
+    let part = |(look, value): &(Look, f64)| {
         filled += amount(*value) / total;
-        let end = area.left() + (filled * f64::from(area.width)).round().min(f64::from(area.width)) as u16;
-        (x..end).for_each(|x| put(buf, x, area.y, theme.glyph(*look), theme.style(*look)));
+        let (begin, end) = (x, (filled * f64::from(width)).round().min(f64::from(width)) as usize);
         x = end;
-    }
+        Span::styled(repeated(theme.glyph(*look), end.saturating_sub(begin)), theme.style(*look))
+    };
+    parts.iter().map(part).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use ratatui::text::Line;
 
     use super::*;
     use trainmon_rates::Frame;
@@ -462,13 +461,9 @@ mod tests {
 
     #[test]
     fn bars_show_unknown_as_dashes() {
-        let area = Rect::new(0, 0, 10, 1);
-        let mut buf = Buffer::empty(area);
-        let theme = Theme::plain(true);
-        split(&mut buf, area, &stages([0.5, 0.2, 0.1, 0.2]), theme);
-        assert_eq!(rows(&buf), ["BBBBBiiq.."]);
-        split(&mut buf, area, &stages([0.0; 4]), theme);
-        assert_eq!(rows(&buf), ["----------"]);
+        let bar = |shares| Line::from(split(10, &stages(shares), Theme::plain(true))).to_string();
+        assert_eq!(bar([0.5, 0.2, 0.1, 0.2]), "BBBBBiiq..");
+        assert_eq!(bar([0.0; 4]), "----------");
     }
 
     #[test]
@@ -498,7 +493,8 @@ mod tests {
             band(&mut buf, area, &t, window, theme);
             ruler(&mut buf, area, f64::from(max.abs()), "now", Style::new());
             let first = values.first().and_then(|v| v.1).unwrap_or(0.0);
-            split(&mut buf, area, &stages([first, 0.5, 0.0, f64::NAN]), theme);
+            let bar = Line::from(split(width, &stages([first, 0.5, 0.0, f64::NAN]), theme));
+            prop_assert!(bar.width() <= usize::from(width));
         }
     }
 }

@@ -23,6 +23,5 @@ pub use prompt::{Prompt, Purpose, Typed};
 pub use scene::Scene;
 pub use scroll::{Scroll, beside, scrolled};
 pub use text::{
-    Piece, Text, behind, cells, count, cut, piece_rows, write, write_fit, write_lines, write_pieces, write_right,
-    write_up,
+    Piece, Text, cells, count, cut, piece_lines, write, write_fit, write_lines, write_pieces, write_right, write_up,
 };

@@ -44,11 +44,6 @@ pub fn write_up(buf: &mut Buffer, area: Rect, text: &str, style: Style) {
     }
 }
 
-/// The rest of `area` from column `x` on.
-pub fn behind(area: Rect, x: u16) -> Rect {
-    Rect { x, width: area.right().saturating_sub(x), ..area }
-}
-
 /// Splits off the first rows of what is left of an area.
 pub fn cut(rest: &mut Rect, rows: u16) -> Rect {
     let first = Rect { height: rows.min(rest.height), ..*rest };
@@ -67,7 +62,7 @@ pub fn count(length: usize) -> u16 {
 }
 
 /// Pieces one after the other in lines of `width` cells, with this separator between two on a line.
-fn piece_lines(width: u16, separator: &str, pieces: &[Piece]) -> Vec<Line<'static>> {
+pub fn piece_lines(width: u16, separator: &str, pieces: &[Piece]) -> Vec<Line<'static>> {
     let (mark, gap) = separator.split_at(separator.trim_end().len());
     let mut lines: Vec<Line<'static>> = Vec::new();
     let mut end = 0u16;
@@ -85,11 +80,6 @@ fn piece_lines(width: u16, separator: &str, pieces: &[Piece]) -> Vec<Line<'stati
         }
     }
     lines
-}
-
-/// Rows that pieces need in `width` cells, with this separator between two on a line.
-pub fn piece_rows(width: u16, separator: &str, pieces: &[Piece]) -> u16 {
-    count(piece_lines(width, separator, pieces).len())
 }
 
 /// Writes pieces one after the other into the rows of `area`, as many as fit.
@@ -188,7 +178,7 @@ mod tests {
     #[test]
     fn pieces_break_between_each_other_and_say_how_many_rows_they_need() {
         let pieces: Vec<_> = ["one", "two", "three"].map(|text| (text.to_owned(), Style::new())).to_vec();
-        assert_eq!([8, 7, 5, 15].map(|width| piece_rows(width, ", ", &pieces)), [2, 3, 3, 1]);
+        assert_eq!([8, 7, 5, 15].map(|width| piece_lines(width, ", ", &pieces).len()), [2, 3, 3, 1]);
         let area = Rect::new(0, 0, 8, 2);
         let expected = Buffer::with_lines(["one, two", "three   "]);
         let mut buf = Buffer::empty(area);

@@ -57,18 +57,16 @@ fn devices(page: &mut Scroll<'_>, frame: &Frame, scene: &Scene<'_>) {
     facts.pieces(", ", &facts::pieces(frame, scene, area.width));
     let plan = GpuPlan::new(frame, area, facts.lines.len(), processes::rows(frame));
     page.lines(&facts.lines);
-    let text = |rect: Rect| Rect { width: plan.text_width, ..rect };
     if plan.device_rows == 1 {
-        page.each([theme], |buf, rect, theme| device::heading(buf, text(rect), theme));
+        page.lines(&[device::heading(plan.text_width, theme)]);
     }
     let side = plan.side_x.map(|x| (x, Past::gather(scene, beside(area, x).width)));
     for (i, gpu) in frame.gpus.iter().enumerate() {
         let whole = page.peek(plan.device_rows);
         if plan.device_rows == 1 {
-            page.each([gpu], |buf, rect, gpu| device::line(buf, text(rect), gpu, frame, theme));
+            page.lines(&[device::line(plan.text_width, gpu, frame, theme)]);
         } else {
-            let rows = [1, 1, plan.device_rows - 2].map(|rows| text(page.next(rows)));
-            device::dense(page.buf, rows, gpu, frame, theme);
+            page.lines(&device::dense(plan.text_width, plan.device_rows, gpu, frame, theme));
         }
         if whole.height > 0
             && let Some((x, past)) = side.as_ref()

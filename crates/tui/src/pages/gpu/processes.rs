@@ -3,7 +3,7 @@
 use crate::format;
 use crate::theme::Theme;
 use crate::widgets::table::{self, Column};
-use crate::widgets::{Scroll, Text, write};
+use crate::widgets::{Scroll, Text};
 use trainmon_base::text::fit;
 use trainmon_rates::Frame;
 use trainmon_rates::frame::{GpuProcessRates, GpuRates};
@@ -22,11 +22,11 @@ pub fn draw(page: &mut Scroll<'_>, frame: &Frame, theme: Theme) {
     if let Some(remark) = remark(frame) {
         text.line(&fit(remark, text.width), theme.dim());
     }
-    page.lines(&text.lines);
-    page.each(all(frame).collect::<Vec<_>>(), |buf, rect, (gpu, process)| {
+    for (gpu, process) in all(frame) {
         let style = if process.ours == Some(true) { theme.strong() } else { theme.dim() };
-        write(buf, rect.x, rect.y, rect.right(), &line(gpu, process, frame, text.width), style);
-    });
+        text.line(&line(gpu, process, frame, text.width), style);
+    }
+    page.lines(&text.lines);
 }
 
 fn all(frame: &Frame) -> impl Iterator<Item = (&GpuRates, &GpuProcessRates)> {

@@ -125,13 +125,16 @@ impl ShownTable {
 /// part of a call's name that does not fit, then what says less of call and operator. The place stays.
 pub fn shortened(value: &str, width: u16) -> String {
     let width = usize::from(width);
+    if value.width() <= width {
+        return fit(value, width);
+    }
     let function = if value.ends_with(')') && value.contains(".py:") { value.rfind(" (") } else { None };
-    let value = function.and_then(|at| value.get(..at)).filter(|_| value.width() > width).unwrap_or(value);
+    let value = function.and_then(|at| value.get(..at)).unwrap_or(value);
     // The shapes of an operator have commas as well.
     let place = value.rsplit_once(", ").filter(|(_, place)| place.contains(':'));
     let (name, place) = place.unwrap_or((value, ""));
     let cut = |text: &str| fit_before(text, if place.width() + LEAST_NAME <= width { place } else { "" }, width);
-    let Some((first, within)) = name.split_once(" in ").filter(|_| value.width() > width) else { return cut(value) };
+    let (Some((first, within)), true) = (name.split_once(" in "), value.width() > width) else { return cut(value) };
     let with_place = |name: &str| if place.is_empty() { name.to_owned() } else { format!("{name}, {place}") };
     let is_call = ["cu", "hip"].iter().any(|begin| first.starts_with(begin));
     let rest = format!(" in {}", with_place(within));

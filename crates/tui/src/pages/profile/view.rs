@@ -48,7 +48,7 @@ pub fn draw(buf: &mut Buffer, area: Rect, page: &Profile, scene: &Scene<'_>, top
         }
         return write_lines(buf, area, &text.lines);
     };
-    let bars = PartBars::new(account, usize::from(area.height) / ROWS_FOR_GPU, theme);
+    let bars = PartBars::new(account, usize::from(area.height) / ROWS_FOR_GPU, theme).lines(area.width);
     let mut notes = Text::new(area.width, theme);
     account.notes.iter().for_each(|note| notes.at_most(2, note, theme.dim()));
     let step = account.drawn.as_ref().map(|step| StepView::new(step, &page.cursor, theme));
@@ -59,16 +59,18 @@ pub fn draw(buf: &mut Buffer, area: Rect, page: &Profile, scene: &Scene<'_>, top
         left -= rows;
         rows
     };
-    let above = [1, bars.rows(area.width), count(notes.lines.len())].map(&mut take);
+    let above = [1, count(bars.len()), count(notes.lines.len())].map(&mut take);
     let for_tables = if page.tables.is_empty() { 0 } else { rows_for_tables(area, buf.area) };
     let of_step = step.as_ref().map_or(0, |step| step.rows(left.saturating_sub(for_tables), buf.area));
     let heights = above.into_iter().chain([of_step]).map(Constraint::Length);
     let [first, of_bars, of_notes, of_step, rest] =
         Layout::vertical(heights.chain([Constraint::Fill(1)])).areas(area);
     write_pieces(buf, first, " · ", &head(account, scene));
-    bars.draw(buf, of_bars);
+    write_lines(buf, of_bars, &bars);
     write_lines(buf, of_notes, &notes.lines);
-    if let Some(step) = step.filter(|_| of_step.height > 0) {
+    if let Some(step) = step
+        && of_step.height > 0
+    {
         step.draw(buf, of_step, drawn);
     }
     tables(buf, rest, page, top, scene, drawn);
