@@ -11,7 +11,7 @@ use crate::job::Job;
 use crate::pages::Page;
 use crate::pages::keys::{Action, key_of};
 use crate::widgets::{Drawn, Hit, Piece, bars, cells, count, write_up};
-use crate::{format, labels};
+use crate::{format, labels, widgets};
 use trainmon_base::text::{fit, sanitise};
 use trainmon_base::zone;
 
@@ -191,20 +191,9 @@ fn tabs(buf: &mut Buffer, area: Rect, app: &App, drawn: &mut Drawn) -> Rect {
     let fitting = forms.into_iter().find(|(short, gap)| width(*short, *gap) <= area.width + gap);
     let (short, gap) = fitting.unwrap_or((true, 1));
     let margin = Constraint::Length(u16::from(width(short, gap) < area.width + gap));
-    let [_, mut rest] = Layout::horizontal([margin, Constraint::Fill(1)]).areas(area);
-    for page in pages() {
-        let tab = tab(page, short);
-        if cells(&tab) > rest.width {
-            break;
-        }
-        let lengths = [cells(&tab), gap.min(rest.width - cells(&tab))].map(Constraint::Length);
-        let place;
-        [place, _, rest] = Layout::horizontal(lengths.into_iter().chain([Constraint::Fill(1)])).areas(rest);
-        let style = if page == app.page { theme.bar().patch(theme.strong()) } else { theme.dim() };
-        Span::styled(tab, style).render(place, buf);
-        drawn.hits.push((place, Hit::Tab(page.index())));
-    }
-    rest
+    let [_, rest] = Layout::horizontal([margin, Constraint::Fill(1)]).areas(area);
+    let tabs = pages().map(|page| (tab(page, short), page == app.page, Hit::Tab(page.index())));
+    widgets::tabs(buf, rest, tabs, gap, theme, drawn)
 }
 
 /// Other keys of this page, as many as fit; when paused, first the key that resumes.

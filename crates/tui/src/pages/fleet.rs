@@ -107,7 +107,7 @@ impl Content for FleetPage {
             return;
         }
         let problem = self.problem.iter().flat_map(|problem| wrap(problem, usize::from(area.width))).take(2);
-        let problem = Text::from_iter(problem).style(scene.theme.warning());
+        let problem = Text::from_iter(problem.map(|row| Line::from(Span::styled(row, scene.theme.warning()))));
         let [title, above, table, footer] = Layout::vertical([
             Constraint::Length(1),
             Constraint::Length(count(problem.lines.len())),

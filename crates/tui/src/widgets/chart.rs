@@ -1,14 +1,17 @@
 //! A timeline in a panel, and the time axis of several timelines.
 
 use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
+use ratatui::layout::{Margin, Rect};
+use ratatui::text::Span;
+use ratatui::widgets::Widget;
 
 use super::panel::Panel;
 use super::scene::Scene;
-use super::text::{Piece, cells, write, write_fit};
+use super::text::{Piece, cells};
 use crate::charts::{self, ChartColumns};
 use crate::format;
 use crate::theme::{Look, WithLook};
+use trainmon_base::text::fit;
 use trainmon_base::zone;
 use trainmon_diagnosis::diagnosis::verdict::Class;
 use trainmon_diagnosis::history::timeline::TimelinePoint;
@@ -85,7 +88,8 @@ impl ChartLine {
         let (Self(about, .., top), theme) = (*self, scene.theme);
         let columns = self.columns(area.width, scene);
         if !empty.is_empty() && columns.values().all(|value| value.is_none()) {
-            write_fit(buf, Rect { x: area.x + 1, width: area.width.saturating_sub(2), ..area }, empty, theme.dim());
+            let row = area.inner(Margin::new(1, 0));
+            Span::styled(fit(empty, usize::from(row.width)), theme.dim()).render(row, buf);
             return None;
         }
         let (max, label) = top.axis(columns.max());
@@ -121,5 +125,5 @@ pub fn ruler(buf: &mut Buffer, area: Rect, scene: &Scene<'_>) {
     charts::ruler(buf, area, scene.job.span_s(), "0s", theme.dim());
     let text = format!(" ▲{} ", zone::clock(moment.frame.unix_ms, scene.zone));
     let x = (area.x + cell).saturating_sub(1).max(area.x).min(area.right().saturating_sub(cells(&text)));
-    write(buf, x, area.y, area.right(), &text, theme.cursor());
+    Span::styled(text, theme.cursor()).render(Rect { x, width: area.right().saturating_sub(x), ..area }, buf);
 }

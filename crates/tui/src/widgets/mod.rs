@@ -22,6 +22,4 @@ pub use popup::PopupBox;
 pub use prompt::{Prompt, Purpose, Typed};
 pub use scene::Scene;
 pub use scroll::{Scroll, beside, scrolled};
-pub use text::{
-    Piece, Text, cells, count, cut, piece_lines, write, write_fit, write_lines, write_pieces, write_right, write_up,
-};
+pub use text::{Piece, Text, cells, count, piece_lines, side_by_side, tabs, write_lines, write_up};

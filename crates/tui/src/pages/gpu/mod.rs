@@ -18,6 +18,8 @@ mod processes;
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use ratatui::text::Span;
+use ratatui::widgets::Widget;
 
 use super::Content;
 use crate::charts::{self, ChartColumns};
@@ -25,7 +27,7 @@ use crate::format;
 use crate::theme::{Look, WithLook};
 use crate::widgets::panel::Panel;
 use crate::widgets::tile::{Body, Tile};
-use crate::widgets::{ChartLine, Drawn, Scene, Scroll, Text, Top, beside, count, scrolled, write};
+use crate::widgets::{ChartLine, Drawn, Scene, Scroll, Text, Top, beside, count, scrolled};
 use plan::GpuPlan;
 use trainmon_diagnosis::diagnosis::verdict::Class;
 use trainmon_diagnosis::history::timeline::{GPUS, TimelinePoint};
@@ -99,7 +101,7 @@ impl Past {
         match self.0.get(position) {
             Some(columns) => charts::timeline(buf, chart, columns, 100.0, |_| look, theme),
             None => {
-                write(buf, chart.x, chart.y, chart.right(), "no history is kept for this many GPUs", theme.dim());
+                Span::styled("no history is kept for this many GPUs", theme.dim()).render(chart, buf);
             }
         }
     }
