@@ -7,7 +7,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
 use super::JobList;
-use crate::charts::{self, ChartColumns};
+use crate::charts::{ChartColumns, FilledTimeline, LoopTimeline};
 use crate::format;
 use crate::job::Job;
 use crate::labels;
@@ -85,7 +85,8 @@ fn timelines(buf: &mut Buffer, area: Rect, job: &Job, theme: Theme) {
         if columns.values().all(|v| v.is_none()) {
             Span::styled(none, theme.dim()).render(band, buf);
         } else {
-            charts::timeline(buf, band, &columns, 100.0, |_| about.look(), theme);
+            let look = |_| about.look();
+            FilledTimeline { columns: &columns, max: 100.0, look, theme }.render(band, buf);
         }
         band.y += height;
     }
@@ -100,7 +101,8 @@ fn timelines(buf: &mut Buffer, area: Rect, job: &Job, theme: Theme) {
         |(activity, share)| format!("The loop {}: {}", activity.verb(), format::share(Some(share))),
     );
     Span::styled(text, theme.strong()).render(Rect { x: area.x, width: NAME, ..band }, buf);
-    charts::stacked(buf, band, &job.history.timeline, window, job.latest_verdict(), theme);
+    let (timeline, verdict) = (&job.history.timeline, job.latest_verdict());
+    LoopTimeline { timeline, window, verdict, theme }.render(band, buf);
 }
 
 /// A process that may be training: its numbers, and its full command line.

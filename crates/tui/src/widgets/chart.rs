@@ -8,7 +8,7 @@ use ratatui::widgets::Widget;
 use super::panel::Panel;
 use super::scene::Scene;
 use super::text::{Piece, cells};
-use crate::charts::{self, ChartColumns};
+use crate::charts::{self, ChartColumns, FilledTimeline, TimeRuler};
 use crate::format;
 use crate::theme::{Look, WithLook};
 use trainmon_base::text::fit;
@@ -93,10 +93,8 @@ impl ChartLine {
             return None;
         }
         let (max, label) = top.axis(columns.max());
-        match top {
-            Top::Fine => charts::timeline(buf, area, &columns, max, Look::of_pressure, theme),
-            _ => charts::timeline(buf, area, &columns, max, |_| about.look(), theme),
-        }
+        let look = |percent| if top == Top::Fine { Look::of_pressure(percent) } else { about.look() };
+        FilledTimeline { columns: &columns, max, look, theme }.render(area, buf);
         label.map(|label| (format!("0–{label}"), theme.dim()))
     }
 }
@@ -118,11 +116,11 @@ pub fn ruler(buf: &mut Buffer, area: Rect, scene: &Scene<'_>) {
         return;
     }
     let (Some(cell), Some(moment)) = (scene.cursor_cell(area.width), scene.job.cursor()) else {
-        charts::ruler(buf, area, scene.job.span_s(), "now", theme.dim());
+        TimeRuler { span_s: scene.job.span_s(), edge: "now", style: theme.dim() }.render(area, buf);
         return;
     };
     // The cursor's clock overwrites the axis.
-    charts::ruler(buf, area, scene.job.span_s(), "0s", theme.dim());
+    TimeRuler { span_s: scene.job.span_s(), edge: "0s", style: theme.dim() }.render(area, buf);
     let text = format!(" ▲{} ", zone::clock(moment.frame.unix_ms, scene.zone));
     let x = (area.x + cell).saturating_sub(1).max(area.x).min(area.right().saturating_sub(cells(&text)));
     Span::styled(text, theme.cursor()).render(Rect { x, width: area.right().saturating_sub(x), ..area }, buf);

@@ -5,13 +5,14 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Margin, Rect};
 use ratatui::text::Line;
+use ratatui::widgets::Widget;
 
 use super::chart::{self, ChartLine};
 use super::drawn::{Hit, Hits};
 use super::panel::{Panel, edges, framed};
 use super::scene::Scene;
 use super::text::{count, write_lines};
-use crate::charts::{self, ChartColumns};
+use crate::charts::{ChartColumns, FilledTimeline, LoopTimeline};
 use crate::theme::WithLook;
 use trainmon_diagnosis::diagnosis::verdict::Class;
 use trainmon_diagnosis::history::timeline::TimelinePoint;
@@ -81,11 +82,12 @@ impl Tile {
                 let window = scene.window(inner.width);
                 let value = |point: &TimelinePoint| point.gpus.get(*place).and_then(|percent| percent.get());
                 let columns = ChartColumns::gather(&scene.job.history.timeline, window, value);
-                charts::timeline(buf, inner, &columns, 100.0, |_| Class::Gpu.look(), scene.theme);
+                let look = |_| Class::Gpu.look();
+                FilledTimeline { columns: &columns, max: 100.0, look, theme: scene.theme }.render(inner, buf);
             }
             Body::Loop => {
-                let timeline = &scene.job.history.timeline;
-                charts::stacked(buf, inner, timeline, scene.window(inner.width), scene.verdict(), scene.theme);
+                let (timeline, window) = (&scene.job.history.timeline, scene.window(inner.width));
+                LoopTimeline { timeline, window, verdict: scene.verdict(), theme: scene.theme }.render(inner, buf);
             }
             Body::Lines(lines) => write_lines(buf, inner, lines),
             Body::Nothing => {}

@@ -22,7 +22,7 @@ use ratatui::text::Span;
 use ratatui::widgets::Widget;
 
 use super::Content;
-use crate::charts::{self, ChartColumns};
+use crate::charts::{ChartColumns, FilledTimeline};
 use crate::format;
 use crate::theme::{Look, WithLook};
 use crate::widgets::panel::Panel;
@@ -99,7 +99,9 @@ impl Past {
         let theme = scene.theme;
         let look = if gpu.attached { Class::Gpu.look() } else { Look::IDLE };
         match self.0.get(position) {
-            Some(columns) => charts::timeline(buf, chart, columns, 100.0, |_| look, theme),
+            Some(columns) => {
+                FilledTimeline { columns, max: 100.0, look: |_| look, theme }.render(chart, buf);
+            }
             None => {
                 Span::styled("no history is kept for this many GPUs", theme.dim()).render(chart, buf);
             }

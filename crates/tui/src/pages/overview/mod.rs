@@ -19,7 +19,7 @@ use ratatui::text::Span;
 use ratatui::widgets::Widget;
 
 use super::Content;
-use crate::charts;
+use crate::charts::VerdictBand;
 use crate::widgets::{Drawn, Hit, Scene, bars, count, panel, pipeline, tile};
 use trainmon_base::text::fit;
 use trainmon_rates::Frame;
@@ -99,6 +99,6 @@ fn verdicts(buf: &mut Buffer, area: Rect, scene: &Scene<'_>, drawn: &mut Drawn) 
     }
     let inner = if panel::framed(buf.area) { area.inner(Margin::new(1, 0)) } else { area };
     let window = scene.window(inner.width);
-    charts::band(buf, inner, &scene.job.history.timeline, window, scene.theme);
+    VerdictBand { timeline: &scene.job.history.timeline, window, theme: scene.theme }.render(inner, buf);
     drawn.hits.push((inner, Hit::Chart));
 }
