@@ -4,6 +4,9 @@
 
 mod guesses;
 pub mod help;
+#[cfg(feature = "import")]
+pub mod import;
+pub mod left_out;
 pub mod refused;
 
 use std::ffi::{OsStr, OsString};
@@ -18,7 +21,6 @@ use crate::config::{Settings, is_said, parse_pid, parse_profile_length, parse_wi
 use trainmon_base::errors::Failure;
 use trainmon_diagnosis::diagnosis::causes;
 use trainmon_diagnosis::diagnosis::verdict::Class;
-use trainmon_imports::ImportFormat;
 use trainmon_outputs::explanation::TOPICS;
 
 /// See what holds a training job back: the data loader, storage, the CPUs or the GPU.
@@ -79,12 +81,16 @@ pub enum Command {
     /// Compare two runs: what changed, and by how much.
     Compare(CompareArgs),
     /// Write a recording as a trace for Perfetto, alone or together with a trace of torch's profiler.
+    #[cfg(feature = "trace")]
     Trace(TraceArgs),
     /// Make a recording of what other tools recorded: nvidia-smi, pidstat, sar, py-spy, torch.profiler.
-    Import(ImportArgs),
+    #[cfg(feature = "import")]
+    Import(import::ImportArgs),
     /// Serve metrics of all training jobs of this machine, or of one, to Prometheus.
+    #[cfg(feature = "serve")]
     Export(ExportArgs),
     /// Show the ranks of runs on many machines in one table, from the Prometheus server that scrapes `trainmon export`.
+    #[cfg(feature = "fleet")]
     Fleet(FleetArgs),
     /// Start a program and watch it; its exit status is passed on.
     Run {
@@ -124,6 +130,7 @@ pub enum Command {
         json: bool,
     },
     /// Serve agents over standard input and output: the Model Context Protocol.
+    #[cfg(feature = "mcp")]
     Mcp,
     /// Print a shell completion script.
     Completions {
@@ -164,6 +171,7 @@ impl Cli {
             Some(Command::Diagnose(arguments)) => arguments.targets.iter().find_map(PidOrFile::pid),
             Some(Command::Profile(arguments)) => arguments.target.pid,
             Some(Command::Record(arguments)) => arguments.target.pid,
+            #[cfg(feature = "serve")]
             Some(Command::Export(arguments)) => arguments.target.pid,
             Some(Command::Watch(arguments)) => arguments.target.pid,
             Some(Command::Doctor { target, .. }) => target.pid,
@@ -181,40 +189,28 @@ impl Cli {
     }
 
     /// Whether the command writes a file of its own, which --force overwrites.
-    fn writes_a_file(&self) -> bool {
-        matches!(
-            self.command,
-            Some(
-                Command::Record(_)
-                    | Command::Profile(ProfileArgs { output: Some(_), .. })
-                    | Command::Report(_)
-                    | Command::Compare(_)
-                    | Command::Trace(_)
-                    | Command::Import(_)
-            )
-        )
+    fn writes_a_file(&self, word: &str) -> bool {
+        let is_asked_to = matches!(&self.command, Some(Command::Profile(arguments)) if arguments.output.is_some());
+        is_asked_to || matches!(word, "record" | "report" | "compare" | "trace" | "import")
+    }
+
+    /// Whether the command reads what was recorded.
+    fn replays(&self, word: &str) -> bool {
+        let recording = match &self.command {
+            Some(Command::Diagnose(arguments)) => arguments.replay.as_ref(),
+            Some(Command::Watch(arguments)) => arguments.replay.as_ref(),
+            _ => None,
+        };
+        recording.is_some() || matches!(word, "replay" | "report" | "compare" | "trace" | "import")
     }
 
     /// Refuses options that the command has no use for.
     fn check(&self, matches: &ArgMatches) -> Result<(), Failure> {
         let word = matches.subcommand_name().unwrap_or("trainmon");
         let call = &self.parsed.call;
-        let starts_its_own = matches!(self.command, Some(Command::Run { .. } | Command::Demo { .. }));
+        let starts_its_own = matches!(word, "run" | "demo");
         let logs = self.command.is_none() || starts_its_own;
-        let writes_a_file = self.writes_a_file();
-        let serves = matches!(self.command, Some(Command::Mcp));
-        let replays = matches!(
-            self.command,
-            Some(
-                Command::Replay { .. }
-                    | Command::Report(_)
-                    | Command::Compare(_)
-                    | Command::Trace(_)
-                    | Command::Import(_)
-                    | Command::Diagnose(DiagnoseArgs { replay: Some(_), .. })
-                    | Command::Watch(WatchArgs { replay: Some(_), .. })
-            )
-        );
+        let writes_a_file = self.writes_a_file(word);
         let said = |ids: &[&str]| ids.iter().find(|id| is_said(matches, id)).map(|id| format!("--{id}"));
         let on_existing = said(&["force", "append"]);
         let of_one_job = self.pid().map(|_| "--pid".to_owned()).or_else(|| said(&["duration", "iterations"]));
@@ -222,9 +218,9 @@ impl Cli {
         let why = if call.log.is_some() && !logs {
             format!("trainmon {word} writes no log: remove --log")
         } else if writes_a_file && call.append {
-            let what = match self.command {
-                Some(Command::Trace(_) | Command::Profile(_)) => "trace",
-                Some(Command::Report(_) | Command::Compare(_)) => "report",
+            let what = match word {
+                "trace" | "profile" => "trace",
+                "report" | "compare" => "report",
                 _ => "recording",
             };
             format!("a {what} cannot be appended to: remove --append, or name another file")
@@ -232,11 +228,11 @@ impl Cli {
             format!("{name} needs a log to write: add --log PATH")
         } else if call.log.as_deref() == Some(Path::new("-")) && on_existing.is_some() {
             "--log - writes to standard output, not to a file: remove --force and --append".to_owned()
-        } else if let (Some(name), true) = (of_a_live_job, replays) {
+        } else if let (Some(name), true) = (of_a_live_job, self.replays(word)) {
             format!("{name} has no effect on a recording: remove {name}")
-        } else if matches!(self.command, Some(Command::Export(_))) && call.iterations.is_some() {
+        } else if word == "export" && call.iterations.is_some() {
             "trainmon export runs until it is stopped: remove -n, or use --duration".to_owned()
-        } else if let (Some(name), true) = (of_one_job, serves) {
+        } else if let (Some(name), true) = (of_one_job, word == "mcp") {
             format!("the client of trainmon {word} says what to watch: remove {name}")
         } else if let Some(why) = self.without_use(matches) {
             why
@@ -270,7 +266,9 @@ impl Cli {
 
     /// What `fleet` has no use for.
     fn check_fleet(&self, matches: &ArgMatches) -> Option<String> {
-        matches!(self.command, Some(Command::Fleet(_))).then_some(())?;
+        if matches.subcommand_name() != Some("fleet") {
+            return None;
+        }
         let of_a_job = ["duration", "iterations"].into_iter().find(|id| is_said(matches, id));
         if let Some(name) = self.pid().map(|_| "pid").or(of_a_job) {
             return Some(format!("trainmon fleet shows what Prometheus knows: remove --{name}"));
@@ -522,20 +520,6 @@ pub struct TraceArgs {
     pub torch_profile: Option<PathBuf>,
 }
 
-/// `import`.
-#[derive(Debug, Clone, Default, Args)]
-pub struct ImportArgs {
-    /// Files of other tools. Several are put on one clock.
-    #[arg(required = true)]
-    pub files: Vec<PathBuf>,
-    /// File to write. An existing file is refused without --force.
-    #[arg(short, long, value_name = "FILE|-")]
-    pub output: PathBuf,
-    /// Format of the files, if their content does not show it.
-    #[arg(long, value_name = "FORMAT", value_parser = import_formats())]
-    pub format: Option<String>,
-}
-
 /// `export`.
 #[derive(Debug, Clone, Default, Args)]
 pub struct ExportArgs {
@@ -608,10 +592,6 @@ fn parse_address(text: &str) -> Result<SocketAddr, String> {
         return Ok(SocketAddr::from((std::net::Ipv6Addr::UNSPECIFIED, port)));
     }
     text.parse().map_err(|_| "not an address with a port: write 127.0.0.1:9845".to_owned())
-}
-
-fn import_formats() -> clap::builder::PossibleValuesParser {
-    clap::builder::PossibleValuesParser::new(ImportFormat::ALL.map(ImportFormat::word))
 }
 
 /// Takes any words, because a name may be several; completions offer the names of causes, classes and topics.

@@ -11,14 +11,19 @@ pub mod logging;
 pub use trainmon_attach::{collector, jobs};
 pub use trainmon_base::{errors, foreground, heap, leave, signals, streams, text, trust, zone};
 pub use trainmon_diagnosis::{diagnosis, fleet, history, pipeline, watch};
+#[cfg(feature = "import")]
 pub use trainmon_imports as imports;
 pub use trainmon_outputs as outputs;
 pub use trainmon_profiles as profiles;
 pub use trainmon_rates as rates;
 pub use trainmon_sample as sample;
-pub use trainmon_serve::{http, mcp};
+#[cfg(any(feature = "serve", feature = "fleet"))]
+pub use trainmon_serve::http;
+#[cfg(feature = "mcp")]
+pub use trainmon_serve::mcp;
 pub use trainmon_sources as sources;
 pub use trainmon_tui as tui;
+pub use trainmon_views as views;
 
 use std::ffi::OsString;
 use std::io::IsTerminal;
@@ -104,16 +109,21 @@ fn dispatch(cli: &Cli, matches: &ArgMatches) -> anyhow::Result<ExitCode> {
         Some(Command::Record(arguments)) => commands::record::run(&settings, arguments),
         Some(Command::Run { program, no_profiler }) => commands::run::run(&settings, program, !no_profiler),
         Some(Command::Replay { file }) => commands::replay::run(&settings, file),
+        #[cfg(feature = "serve")]
         Some(Command::Export(arguments)) => commands::export::run(&settings, arguments),
+        #[cfg(feature = "fleet")]
         Some(Command::Fleet(arguments)) => commands::fleet::run(&settings, arguments),
+        #[cfg(feature = "import")]
         Some(Command::Import(arguments)) => commands::import::run(&settings, arguments),
         Some(Command::Report(arguments)) => commands::report::run(&settings, arguments),
         Some(Command::Compare(arguments)) => commands::compare::run(&settings, arguments),
         Some(Command::Watch(arguments)) => commands::watch::run(&settings, arguments),
+        #[cfg(feature = "trace")]
         Some(Command::Trace(arguments)) => commands::trace::run(&settings, arguments),
         Some(Command::Demo { bottleneck, workers }) => commands::demo::run(&settings, *bottleneck, *workers),
         Some(Command::Doctor { json, .. }) => commands::doctor::run(&settings, *json),
         Some(Command::Explain { cause, json }) => commands::explain::run(&cause.join(" "), *json),
+        #[cfg(feature = "mcp")]
         Some(Command::Mcp) => commands::mcp::run(&settings),
         Some(Command::Completions { shell }) => commands::shell::completions(*shell),
         Some(Command::Help { page }) => commands::shell::help(page.as_deref()),

@@ -6,6 +6,7 @@
     python tests/dev.py taken           compare profiles of running programs with what these log
     python tests/dev.py measured        write the tables of docs/measured.md
     python tests/dev.py package         build the wheel, the tarball and the .deb, and try each one
+    python tests/dev.py features        show what features add to the program, or check that each compiles alone
     python tests/dev.py peers           compare the cost of trainmon with that of other monitors
     python tests/dev.py day             measure what a long recording costs to keep and to open
     python tests/dev.py following       measure what export and watch cost, and whether they stay small for days
@@ -34,6 +35,7 @@ COMMANDS = {
     "taken": "harness.evaluation.taken",
     "measured": "harness.measured",
     "package": "harness.release.package",
+    "features": "harness.release.features",
     "peers": "harness.evaluation.peers",
     "day": "harness.day",
     "following": "harness.following",

@@ -126,6 +126,7 @@ part 'clippy' cargo clippy --quiet --all-targets -- -D warnings
 if [ -n "$quick" ]; then
     part 'build the tests' cargo test --quiet --no-run
     part 'unit tests' cargo test --quiet --lib
+    part 'example of the diagnosis' cargo test --quiet --doc --package trainmon-diagnosis
     for name in architecture docs diagnosis screen; do
         part "$name" cargo test --quiet --test "$name"
     done
@@ -148,6 +149,7 @@ if ! command -v prometheus >/dev/null && [ ! -x "$venv/bin/prometheus" ]; then
     rm -rf "$unpacked"
 fi
 part 'mypy, with torch' types
+part 'features' "$venv/bin/python" tests/dev.py features --check
 part 'Rust tests' cargo test --quiet
 part 'release build' cargo build --quiet --release --bins --examples
 part 'harness tests' "$venv/bin/python" -m unittest discover tests

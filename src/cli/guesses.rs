@@ -150,7 +150,7 @@ mod tests {
     use clap::CommandFactory;
 
     use super::*;
-    use crate::cli::Cli;
+    use crate::cli::{Cli, left_out};
 
     #[test]
     fn every_guess_is_listed_once_and_is_not_one_of_trainmons_own() {
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn the_command_of_every_guess_can_be_parsed() {
-        for guess in WORDS {
+        for guess in WORDS.iter().filter(|guess| left_out::why(guess.command).is_none()) {
             let line = format!("trainmon {} {}", guess.command, guess.example).replace("PID", "1234");
             let parsed = crate::cli::help::command().try_get_matches_from(line.split_whitespace());
             let is_text = parsed.as_ref().is_err_and(|error| !error.use_stderr());
@@ -182,6 +182,9 @@ mod tests {
         }
         let calls = OPTIONS.iter().flat_map(|guess| guess.instead.split("trainmon ").skip(1));
         for call in calls.filter(|call| !call.starts_with("without ") && !call.starts_with("follows ")) {
+            if call.split(' ').next().and_then(left_out::why).is_some() {
+                continue;
+            }
             let call = call.split(';').next().unwrap_or_default().replace("$(pgrep -o -f train.py)", "PID");
             let call = call.replace("PID", "1234");
             let words = ["trainmon"].into_iter().chain(call.split_whitespace());

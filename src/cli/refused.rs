@@ -7,7 +7,7 @@ use clap::CommandFactory;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use super::help::HELP;
-use super::{Cli, guesses};
+use super::{Cli, guesses, left_out};
 use crate::config::parse_pid;
 use trainmon_base::errors::printable;
 use trainmon_base::text::{fit, nearest, secrets, shell_word};
@@ -161,7 +161,7 @@ impl RefusedCall<'_> {
         if guesses::is_screen(&word.text) {
             return instead(&[], rest, None);
         }
-        if let Some(line) = self.of_guess(&word.text, rest) {
+        if let Some(line) = left_out::why(&word.text).or_else(|| self.of_guess(&word.text, rest)) {
             return Some(CallOutcome::Line(line));
         }
         if word.text.ends_with(".tmz") {
@@ -197,7 +197,7 @@ impl RefusedCall<'_> {
         };
         let command = self.filled(&format!("{} {tail}", guess.command));
         let line = format!("`{}` is not a command; {}: trainmon {command}", fit(word, SHOWN), guess.purpose);
-        Some(line.trim_end().to_owned())
+        Some(left_out::why(guess.command).unwrap_or_else(|| line.trim_end().to_owned()))
     }
 
     /// A word that is neither a command nor a program.

@@ -11,9 +11,9 @@ use crate::cli::CompareArgs;
 use crate::config::Settings;
 use trainmon_base::errors::{self, ExitCode, Failure};
 use trainmon_diagnosis::diagnosis::Verdict;
-use trainmon_outputs::comparison::traces::{ComparedTrace, TraceComparison};
-use trainmon_outputs::comparison::{AnyComparison, ComparedRun, Comparison};
 use trainmon_outputs::{html, markdown, text};
+use trainmon_views::comparison::traces::{ComparedTrace, TraceComparison};
+use trainmon_views::comparison::{AnyComparison, ComparedRun, Comparison};
 
 /// What it writes.
 const FORMATS: [DocumentFormat; 3] = [DocumentFormat::Html, DocumentFormat::Markdown, DocumentFormat::Json];

@@ -1,7 +1,7 @@
 //! `trainmon export`: metrics for Prometheus, over HTTP or through a file for node_exporter.
 
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use hyper::body::Bytes;
 
+use super::http_files::{text_of, token};
 use crate::cli::ExportArgs;
 use crate::config::Settings;
 use trainmon_attach::jobs::JobKey;
@@ -26,8 +27,7 @@ use trainmon_rates::{Rates, RatesOptions};
 use trainmon_sample::{GpuSample, Sample};
 use trainmon_serve::http::server::{self, Admission, LoadTls, ServedPage, Site};
 use trainmon_serve::http::tls;
-use trainmon_serve::http::token::Token;
-use trainmon_sources::{clock, regular_file};
+use trainmon_sources::clock;
 
 /// Where it listens unless told otherwise: this machine alone can reach it.
 const LISTEN: &str = "127.0.0.1:9845";
@@ -37,8 +37,6 @@ const TEXT_EVERY: Duration = Duration::from_secs(15);
 const SILENT: Duration = Duration::from_secs(10);
 /// A text is made anew no sooner than after this, unless there is a new interval.
 const KEPT: Duration = Duration::from_secs(1);
-/// More is read of no token, certificate or key, bytes.
-const SMALL: u64 = 1 << 20;
 /// What a browser sees.
 const FRONT: &str = "trainmon: the metrics are at /metrics\n";
 
@@ -96,25 +94,6 @@ fn admission(arguments: &ExportArgs, listen: Option<SocketAddr>) -> anyhow::Resu
         .into());
     }
     Ok(Admission { token, tls })
-}
-
-/// The text of a small file that the user names. A Secret of Kubernetes lies in a directory that everyone may write to, so its
-/// owner does not count here.
-pub(super) fn text_of(path: &Path) -> Result<String, Failure> {
-    let read = || {
-        let mut text = String::new();
-        regular_file::opened(path)?.take(SMALL).read_to_string(&mut text)?;
-        Ok(text)
-    };
-    read().map_err(|why: std::io::Error| Failure::usage(format!("cannot read {}: {why}", path.display())))
-}
-
-/// The token in a file.
-pub(super) fn token(path: &Path) -> anyhow::Result<Token> {
-    let text = text_of(path)?;
-    Ok(Token::new(&text).map_err(|why| {
-        Failure::usage(format!("no token in {}: {why}; `openssl rand -hex 32` makes one", path.display()))
-    })?)
 }
 
 async fn follow(

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::Context;
 use tokio::task::JoinSet;
 
-use super::export::{text_of, token};
+use super::http_files::{text_of, token};
 use super::live::say_what_to_do;
 use crate::cli::FleetArgs;
 use crate::config::Settings;
@@ -20,9 +20,9 @@ use trainmon_diagnosis::fleet::Fleet;
 use trainmon_diagnosis::fleet::answer::{self, AnswerError, Answered};
 use trainmon_diagnosis::fleet::join::Answers;
 use trainmon_diagnosis::fleet::query::FleetQuery;
-use trainmon_outputs::fleet;
 use trainmon_serve::http::client::{Client, Connection, PATIENCE};
 use trainmon_serve::http::tls;
+use trainmon_views::fleet;
 
 /// Connections over which the queries go at once. Prometheus answers twenty at a time by default, and others ask it, too.
 const CONNECTIONS: usize = 4;

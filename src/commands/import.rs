@@ -6,7 +6,7 @@ use std::time::UNIX_EPOCH;
 
 use anyhow::Context;
 
-use crate::cli::ImportArgs;
+use crate::cli::import::ImportArgs;
 use crate::config::Settings;
 use trainmon_base::errors::{self, ExitCode};
 use trainmon_base::text::format::counted;

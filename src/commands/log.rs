@@ -8,9 +8,10 @@ use trainmon_attach::jobs::session::{EndSignals, Reopening, Session, block_on};
 use trainmon_base::errors;
 use trainmon_diagnosis::pipeline::Tick;
 use trainmon_outputs::csv::CsvLog;
+use trainmon_outputs::log;
 use trainmon_outputs::log::{Existing, LogOut};
-use trainmon_outputs::{log, text};
 use trainmon_sample::SourceState;
+use trainmon_views::report::headline;
 
 /// Writes rows until the target ends, the time is over, or one of the signals comes that `listen` begins to listen to. The
 /// last row is whole, unless the reader of a pipe has stalled when a signal comes. Gives the last moment that has a row.
@@ -39,7 +40,7 @@ pub fn run(
         let ended = if tick.alive { "" } else { "; the job has ended" };
         let counts = (rows.count, rows.elsewhere);
         let written = super::written(&rows.log.out, ["row", "rows", "written"], counts, "");
-        errors::note(&format!("{written}; {}{ended}", text::headline(&tick.judged)));
+        errors::note(&format!("{written}; {}{ended}", headline(&tick.judged)));
     }
     Ok(rows.last.map(|tick| (Arc::clone(&tick.frame), Arc::clone(&tick.verdict))))
 }

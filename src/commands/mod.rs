@@ -9,12 +9,18 @@ pub mod diagnose;
 pub mod doctor;
 pub mod document;
 pub mod explain;
+#[cfg(feature = "serve")]
 pub mod export;
+#[cfg(feature = "fleet")]
 pub mod fleet;
+#[cfg(any(feature = "serve", feature = "fleet"))]
+mod http_files;
+#[cfg(feature = "import")]
 pub mod import;
 pub mod live;
 pub mod log;
 pub mod man;
+#[cfg(feature = "mcp")]
 pub mod mcp;
 mod output;
 pub mod pick;
@@ -32,6 +38,7 @@ pub mod run;
 pub mod screen;
 mod screen_loop;
 pub mod shell;
+#[cfg(feature = "trace")]
 pub mod trace;
 pub mod watch;
 pub mod whole_run;

@@ -19,7 +19,7 @@ use trainmon_diagnosis::diagnosis::verdict::Context;
 use trainmon_diagnosis::diagnosis::{self, Verdict};
 use trainmon_diagnosis::pipeline::Tick;
 use trainmon_outputs::text;
-use trainmon_outputs::trace::out::TraceOut;
+use trainmon_outputs::trace_out::TraceOut;
 use trainmon_profiles::ProfileError;
 use trainmon_profiles::account::{ProfileAccount, ProfileSource};
 use trainmon_profiles::asked::{ProfileAsker, ProfileStage, ProfileWindow};

@@ -10,8 +10,9 @@ use trainmon_attach::jobs::session::{EndSignals, Session, block_on};
 use trainmon_base::errors::{self, ExitCode};
 use trainmon_diagnosis::pipeline::Pipeline;
 use trainmon_outputs::log::{Existing, LogOut, write_error};
-use trainmon_outputs::{anonymise, recording, text};
+use trainmon_outputs::{anonymise, recording};
 use trainmon_sample::recording::{Header, SCHEMA};
+use trainmon_views::report::headline;
 
 type Recorder = recording::Recorder<LogOut>;
 
@@ -81,7 +82,7 @@ async fn watch(
         let counts = (recorder.samples, recorder.elsewhere);
         let size = format!(" ({} KiB)", recorder.bytes.div_ceil(1024));
         let written = super::written(&recorder.out, ["sample", "samples", "recorded"], counts, &size);
-        let headline = last.map_or_else(String::new, |tick| format!("; {}", text::headline(&tick.verdict)));
+        let headline = last.map_or_else(String::new, |tick| format!("; {}", headline(&tick.verdict)));
         let profile = profile.map_or_else(String::new, |profile| format!("; {}", profile.words()));
         errors::note(&format!("{written}{headline}{profile}"));
     }

@@ -7,8 +7,8 @@ use crate::cli::ReportArgs;
 use crate::config::Settings;
 use trainmon_base::errors::{self, ExitCode};
 use trainmon_base::zone;
-use trainmon_outputs::run_report::RunReport;
 use trainmon_outputs::{html, markdown};
+use trainmon_views::run_report::RunReport;
 
 /// Reads a run and writes the report.
 pub fn run(settings: &Settings, arguments: &ReportArgs) -> anyhow::Result<ExitCode> {

@@ -5,6 +5,8 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use anyhow::Context;
+
 use super::output::OutputReader;
 use super::profile_taker::{ProfileNews, ProfileTaker};
 use super::{LastMoment, attach_options, places, profile, screen_loop};
@@ -21,11 +23,12 @@ use trainmon_base::zone;
 use trainmon_diagnosis::diagnosis::Verdict;
 use trainmon_diagnosis::history::archive::Limits;
 use trainmon_diagnosis::pipeline::Tick;
-use trainmon_outputs::cost::Price;
+use trainmon_outputs::{json, markdown};
 use trainmon_profiles::account::ProfileAccount;
 use trainmon_tui::message::Export;
 use trainmon_tui::pages::Page;
 use trainmon_tui::{App, AppOptions, Effect, Job, Layout, Message, Theme, summary, terminal, theme};
+use trainmon_views::cost::Price;
 
 /// How much of a recording can be gone back to: a day, packed.
 const RECORDING: Limits = Limits { span: Duration::from_secs(26 * 3600), bytes: 256 << 20 };
@@ -244,7 +247,7 @@ impl screen_loop::Feed for JobFeed<'_> {
                 }
                 return Ok(ControlFlow::Break(()));
             }
-            Effect::Save(export, text) => Message::Notice(save(app.job().target.pid, export, &text)),
+            Effect::Save(export) => Message::Notice(save(app, export)),
             // The screen does not ask for it where signals are off; that they stay off does not rest on it.
             Effect::Signal(process, signal) if self.may_signal => {
                 Message::Notice(actions::signal(proc_root, process, signal))
@@ -285,7 +288,7 @@ fn what_was_learned(app: &App, price: Option<&Price>, width: usize, ascii: bool)
         if app.jobs().len() > 1 {
             lines.push(text::fit(&format!("PID {} {}", job.target.pid, job.target.command), width));
         }
-        lines.push(trainmon_outputs::text::headline(verdict));
+        lines.push(trainmon_views::report::headline(verdict));
         for (_, line) in job.summary().iter().flat_map(|run| summary::lines(run, &zone, price)) {
             lines.extend(text::wrap(&line, width.saturating_sub(2)).into_iter().map(|line| format!("  {line}")));
         }
@@ -296,8 +299,29 @@ fn what_was_learned(app: &App, price: Option<&Price>, width: usize, ascii: bool)
     lines
 }
 
+/// What is saved.
+///
+/// # Errors
+/// There is no verdict, or it cannot be written as JSON.
+pub fn saved(app: &App, export: Export) -> anyhow::Result<String> {
+    let verdict = || app.job().verdict().context("no verdict to save yet");
+    Ok(match export {
+        Export::Markdown => markdown::markdown(verdict()?),
+        Export::Json => {
+            let mut bytes = Vec::new();
+            json::pretty(&mut bytes, verdict()?)?;
+            String::from_utf8(bytes)?
+        }
+    })
+}
+
 /// Writes a file of this kind into the working directory, under a name of its own.
-fn save(pid: u32, export: Export, text: &str) -> String {
+fn save(app: &App, export: Export) -> String {
+    let text = match saved(app, export) {
+        Ok(text) => text,
+        Err(error) => return error.to_string(),
+    };
+    let pid = app.job().target.pid;
     let stamp = zone::now().strftime("%Y%m%d-%H%M%S").to_string();
     let name = format!("trainmon-{pid}-{stamp}.{}", export.word());
     // Half a file is useless: it gets its name once it is complete. Only its owner may read it.

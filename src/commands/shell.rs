@@ -2,7 +2,7 @@
 
 use clap::CommandFactory;
 
-use crate::cli::{Cli, help};
+use crate::cli::{Cli, help, left_out};
 use trainmon_base::errors::{ExitCode, Failure};
 use trainmon_base::text::{fit, nearest};
 
@@ -24,6 +24,9 @@ pub(super) fn command_named(name: Option<&str>) -> Result<clap::Command, Failure
     let command = help::command();
     let Some(name) = name else { return Ok(command) };
     command.find_subcommand(name).cloned().ok_or_else(|| {
+        if let Some(why) = left_out::why(name) {
+            return Failure::usage(why);
+        }
         let names: Vec<_> = command.get_subcommands().map(clap::Command::get_name).collect();
         let hint = match nearest(name, names.iter().copied()) {
             Some(near) => format!("did you mean {near}?"),

@@ -12,7 +12,7 @@ use crate::config::Settings;
 use trainmon_base::errors::{self, ExitCode, Failure};
 use trainmon_diagnosis::pipeline::Pipeline;
 use trainmon_outputs::trace::TraceWriter;
-use trainmon_outputs::trace::out::TraceOut;
+use trainmon_outputs::trace_out::TraceOut;
 use trainmon_outputs::whole_file;
 use trainmon_profiles::timeline::TraceTimeline;
 use trainmon_profiles::{self as profiles, ProfileError};

@@ -11,10 +11,10 @@ use clap::{Arg, ArgAction, Args, CommandFactory, Parser};
 use serde::{Deserialize, Serialize};
 
 use super::values;
-use trainmon_outputs::cost::Price;
 use trainmon_outputs::log::Existing;
 use trainmon_rates::GpuChoice;
 use trainmon_tui::Layout;
+use trainmon_views::cost::Price;
 
 /// Options that name what is executed, loaded, or read with the rights of trainmon's own file, which are not the caller's.
 pub(super) const NAMING: [&str; 4] = ["py_spy", "nvml_lib", "proc_root", "sys_root"];

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use trainmon::history::interval::Interval;
 use trainmon::history::step_series::StepSeries;
-use trainmon::outputs::comparison::{StepResult, reaches, result_of};
 use trainmon::pipeline::Pipeline;
 use trainmon::sources::recording::Recording;
+use trainmon::views::comparison::{StepResult, reaches, result_of};
 
 use crate::recordings::recordings;
 

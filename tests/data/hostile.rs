@@ -12,6 +12,7 @@ use ratatui::layout::Rect;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use trainmon::commands::screen;
 use trainmon::diagnosis::Verdict;
 use trainmon::history::archive::Limits;
 use trainmon::jobs::{JobEvent, JobKey, Target};
@@ -182,10 +183,14 @@ fn screens(name: &str, header: &Header, ticks: &[Arc<Tick>]) {
         }
         for keys in ["em", "ej", "es", "c"] {
             press(&mut app, KeyCode::Esc);
-            for effect in keys.chars().flat_map(|key| press(&mut app, KeyCode::Char(key))) {
-                if let Effect::Save(_, text) | Effect::Copy(text) = effect {
-                    assert_safe(&format!("{name}: {keys}"), text.as_bytes());
-                }
+            let effects: Vec<_> = keys.chars().flat_map(|key| press(&mut app, KeyCode::Char(key))).collect();
+            for effect in effects {
+                let text = match effect {
+                    Effect::Save(export) => screen::saved(&app, export).unwrap(),
+                    Effect::Copy(text) => text,
+                    _ => continue,
+                };
+                assert_safe(&format!("{name}: {keys}"), text.as_bytes());
             }
         }
     }

@@ -11,7 +11,6 @@ use trainmon::history::archive::Limits;
 use trainmon::history::run::WholeRun;
 use trainmon::jobs::{JobEvent, JobKey, Target};
 use trainmon::outputs::recording::Recorder;
-use trainmon::outputs::run_report::RunReport;
 use trainmon::outputs::{anonymise, markdown, text};
 use trainmon::pipeline::{Pipeline, Tick};
 use trainmon::profiles::account::{ProfileAccount, ProfileSource};
@@ -20,6 +19,7 @@ use trainmon::sample::Sample;
 use trainmon::sample::recording::Header;
 use trainmon::sources::recording::Recording;
 use trainmon::tui::{App, AppOptions, Job, Message, Theme};
+use trainmon::views::run_report::RunReport;
 
 use super::recordings::{recordings, samples};
 

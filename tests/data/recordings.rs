@@ -20,7 +20,6 @@ use trainmon::jobs::session::block_on;
 use trainmon::jobs::{JobEvent, JobKey, Target};
 use trainmon::outputs::log::{self, Existing};
 use trainmon::outputs::recording::Recorder;
-use trainmon::outputs::stages::{StageKind, stages};
 use trainmon::outputs::{anonymise, json};
 use trainmon::pipeline::{Pipeline, Tick};
 use trainmon::rates::{Rates, Wait};
@@ -30,6 +29,7 @@ use trainmon::sources::job::JobReader;
 use trainmon::sources::recording::Recording;
 use trainmon::sources::sampler::Sampler;
 use trainmon::tui::{App, AppOptions, Job, Message};
+use trainmon::views::stages::{StageKind, stages};
 
 /// The log and the verdict may differ by this much over the same time, percent: the verdict learns while the rows are written.
 const APART: f64 = 2.0;

@@ -8,6 +8,7 @@ use crossterm::event::KeyCode;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use trainmon::commands::screen;
 use trainmon::diagnosis::Verdict;
 use trainmon::diagnosis::verdict::{Hottest, MainThread, Rank, Stages, Subject, Unavailable, WorkerVerdict};
 use trainmon::rates::Frame;
@@ -69,10 +70,13 @@ fn walk(app: &mut App, size: (u16, u16)) {
                 check(app, size);
                 effects.extend(press(app, KeyCode::Char(choice)));
                 for effect in effects {
-                    if let Effect::Save(_, text) | Effect::Copy(text) = effect {
-                        let is_bad = |c: &char| !is_safe(c.encode_utf8(&mut [0; 4]));
-                        assert_eq!(text.chars().find(is_bad), None, "{menu}{choice}");
-                    }
+                    let text = match effect {
+                        Effect::Save(export) => screen::saved(app, export).unwrap(),
+                        Effect::Copy(text) => text,
+                        _ => continue,
+                    };
+                    let is_bad = |c: &char| !is_safe(c.encode_utf8(&mut [0; 4]));
+                    assert_eq!(text.chars().find(is_bad), None, "{menu}{choice}");
                 }
             }
         }

@@ -58,7 +58,7 @@ pub struct Pipeline {
 }
 
 impl Pipeline {
-    /// An empty pipeline.
+    /// An empty pipeline for one attached process. `options` name GPUs that are judged in place of those that the job uses.
     pub fn new(context: Context, options: RatesOptions) -> Self {
         Self {
             rates: Rates::new(options),
@@ -85,7 +85,10 @@ impl Pipeline {
         Self::new(context, RatesOptions { gpus: gpus.map_or_else(named, <[GpuChoice]>::to_vec) })
     }
 
-    /// The tick of the next sample.
+    /// The tick of the next sample, about a second after the one before. The verdict looks back on two minutes at most.
+    ///
+    /// Nothing fails: after a sample that does not follow the one before (by `sequence` and both clocks), judging goes on from
+    /// there, and values that cannot be true are left out.
     pub fn push(&mut self, sample: Arc<Sample>) -> Arc<Tick> {
         self.follow_program(&sample);
         let frame = Arc::new(self.rates.next(Arc::clone(&sample)));

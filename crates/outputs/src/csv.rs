@@ -46,17 +46,17 @@ pub fn groups_of_header(line: &str) -> Result<usize, usize> {
 
 /// A number of a frame, with the column that it has in the log.
 #[derive(Debug)]
-pub(super) struct CsvNumber {
+pub struct CsvNumber {
     /// For a GPU column: index of the GPU.
-    pub(super) gpu: Option<u32>,
+    pub gpu: Option<u32>,
     /// The column.
-    pub(super) column: &'static Column,
+    pub column: &'static Column,
     /// The number.
-    pub(super) value: f64,
+    pub value: f64,
 }
 
 /// What was measured of a frame, in the order of the columns, with the GPUs that the job uses and without the loop's time.
-pub(super) fn numbers(frame: &Frame, verdict: &Verdict) -> Vec<CsvNumber> {
+pub fn numbers(frame: &Frame, verdict: &Verdict) -> Vec<CsvNumber> {
     let mut row =
         CsvRow { frame, verdict, timestamp: String::new(), elapsed_s: 0.0, shares: None, gpu: GpuRates::default() };
     let number =

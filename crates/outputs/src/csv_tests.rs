@@ -149,7 +149,7 @@ fn an_appended_log_keeps_the_width_of_its_header() {
 
 #[test]
 fn the_last_column_is_the_end_of_the_longest_wait() {
-    let verdict = crate::testing::verdict();
+    let verdict = crate::testing_views::verdict();
     let rows = rows(&written(&[frame()], &verdict));
     assert_eq!(rows[0]["waits_for"], "cpu:1301");
     let chain = verdict.chain[..1].iter().chain(&verdict.chain[3..4]).cloned().collect();

@@ -8,17 +8,19 @@ mod profile;
 
 use std::fmt::Write;
 
-use super::comparison::ComparisonPage;
-use super::profile_sections;
-use super::report::{Column, Point, Section, SectionBody, explain_command, headline, own_cost, pid_words, sections};
-use super::run_report::RunReport;
-use super::stages::{Stage, stages};
 use trainmon_base::text::format::{UNMEASURED, whole_percent as percent};
 use trainmon_base::text::{fit, sanitise};
 use trainmon_base::zone;
 use trainmon_diagnosis::diagnosis::Verdict;
 use trainmon_diagnosis::diagnosis::verdict::Class;
 use trainmon_rates::time_split::LoopActivity;
+use trainmon_views::comparison::ComparisonPage;
+use trainmon_views::profile_sections;
+use trainmon_views::report::{
+    Column, Point, Section, SectionBody, explain_command, headline, own_cost, pid_words, sections,
+};
+use trainmon_views::run_report::RunReport;
+use trainmon_views::stages::{Stage, stages};
 
 const STYLE: &str = include_str!("../../../assets/report/report.css");
 const SCRIPT: &str = include_str!("../../../assets/report/report.js");

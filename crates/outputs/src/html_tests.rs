@@ -6,7 +6,8 @@ use jiff::tz::TimeZone;
 use proptest::prelude::*;
 
 use super::*;
-use crate::testing::{profiled, profiled_with, verdict};
+use crate::testing::{profiled, profiled_with};
+use crate::testing_views::verdict;
 use trainmon_diagnosis::diagnosis::verdict::Steps;
 use trainmon_diagnosis::history::run::WholeRun;
 use trainmon_diagnosis::pipeline::Tick;

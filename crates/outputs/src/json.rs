@@ -25,7 +25,7 @@ mod tests {
 
     #[test]
     fn the_chain_has_the_shape_that_programs_read() {
-        let value = serde_json::to_value(crate::testing::verdict()).unwrap();
+        let value = serde_json::to_value(crate::testing_views::verdict()).unwrap();
         assert_eq!(value["schema"], 1);
         let node = &value["chain"][1];
         let keys: Vec<&String> = node.as_object().unwrap().keys().collect();

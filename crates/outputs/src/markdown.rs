@@ -3,16 +3,16 @@
 //! Names, command lines and reasons come from outside: each goes onto one line, and what Markdown would read as markup is
 //! escaped (CommonMark 2.4, and GitHub's tables, strikethrough and formulas). Commands are code spans.
 
-use super::comparison::ComparisonPage;
-use super::profile_sections;
-use super::report::{
-    Column, Point, Section, SectionBody, explain_command, headline, own_cost, phase_words, pid_words, sections,
-};
-use super::run_report::RunReport;
 use trainmon_base::text::format::{Unit, in_unit, precise, whole_percent as percent};
 use trainmon_base::text::{fit, sanitise};
 use trainmon_base::zone;
 use trainmon_diagnosis::diagnosis::Verdict;
+use trainmon_views::comparison::ComparisonPage;
+use trainmon_views::profile_sections;
+use trainmon_views::report::{
+    Column, Point, Section, SectionBody, explain_command, headline, own_cost, phase_words, pid_words, sections,
+};
+use trainmon_views::run_report::RunReport;
 
 /// A command line is cut here; its beginning says which job it was.
 const COMMAND: usize = 200;

@@ -3,7 +3,8 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::testing::{profiled, profiled_with, verdict};
+use crate::testing::{profiled, profiled_with};
+use crate::testing_views::verdict;
 use trainmon_base::text::format::Unit;
 use trainmon_diagnosis::diagnosis::Signal;
 use trainmon_diagnosis::diagnosis::verdict::{

@@ -84,7 +84,8 @@ fn large() -> ExportedMachine {
         at: None,
         steps_per_s: Some(9.9),
     });
-    let verdict = trainmon_diagnosis::diagnosis::Verdict { ranks: ranks.collect(), ..crate::testing::verdict() };
+    let verdict =
+        trainmon_diagnosis::diagnosis::Verdict { ranks: ranks.collect(), ..crate::testing_views::verdict() };
     let run =
         RunIdentity { name: Some("llama".into()), slurm_job_id: Some("77".into()), ends_unix_s: Some(1_790_000_000) };
     let sample = Sample { job: Some(Arc::new(JobSample { run, ..JobSample::default() })), ..Sample::default() };

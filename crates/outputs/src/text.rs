@@ -2,13 +2,6 @@
 
 use unicode_width::UnicodeWidthStr;
 
-use super::comparison::ComparisonPage;
-use super::profile_sections;
-pub use super::report::headline;
-use super::report::{
-    Column, NOTHING_HOLDS, Point, Section, SectionBody, explain_command, own_cost, phase_words, pid_words, sections,
-    with_worth,
-};
 use trainmon_base::text::format::whole_percent as percent;
 use trainmon_base::text::{fit, sanitise, short_command, wrap_hanging};
 use trainmon_base::zone;
@@ -17,6 +10,12 @@ use trainmon_diagnosis::diagnosis::causes::Cause;
 use trainmon_diagnosis::diagnosis::verdict::{Class, Culprit, Phase, ShareOf};
 use trainmon_profiles::drawn::SliceKind;
 use trainmon_rates::time_split::LoopActivity;
+use trainmon_views::comparison::ComparisonPage;
+use trainmon_views::profile_sections;
+use trainmon_views::report::{
+    Column, NOTHING_HOLDS, Point, Section, SectionBody, explain_command, headline, own_cost, phase_words, pid_words,
+    sections, with_worth,
+};
 
 /// Widest line where nothing says how wide the terminal is.
 pub const WIDTH: usize = 80;

@@ -1,13 +1,18 @@
 //! The verdict's page: what it looks like, that it fits, and that nothing in it can reach the terminal raw.
 
+use std::sync::Arc;
+
 use proptest::prelude::*;
 
 use super::*;
-use crate::testing::{profiled, profiled_with, verdict};
+use crate::testing::{profiled, profiled_with};
+use crate::testing_views::verdict;
 use trainmon_diagnosis::diagnosis::causes::Cause;
 use trainmon_diagnosis::diagnosis::verdict::{Advice, StepSource, Subject, Unavailable, WorkerVerdict};
 use trainmon_profiles::account::ProfileAccount;
 use trainmon_rates::time_split::TimeSplit;
+use trainmon_views::comparison::AnyComparison;
+use trainmon_views::comparison::traces::{ComparedTrace, TraceComparison};
 
 /// Everything, on plain lines.
 const FULL: Style = Style { ascii: false, color: false, full: true, width: WIDTH };
@@ -177,4 +182,21 @@ proptest! {
         prop_assert!(!reaches);
         prop_assert!(!ascii || text.is_ascii());
     }
+}
+
+#[test]
+fn a_comparison_of_traces_fits_into_80_columns() {
+    let before = profiled();
+    let mut after = before.clone();
+    let account = Arc::make_mut(after.profile.as_mut().unwrap());
+    account.kernels.iter_mut().for_each(|kernel| kernel.name = format!("another kernel than {}", kernel.name));
+    let [before, after] = [("a.json", &before), ("b.json", &after)].map(|(name, verdict)| ComparedTrace {
+        name: name.to_owned(),
+        verdict,
+        account: verdict.profile.as_deref().unwrap(),
+    });
+    let compared = TraceComparison::new(before, after, None, 50);
+    let said = comparison(&compared.page(), FULL);
+    assert!(said.contains("Where the time of a step goes") && said.contains("another kernel than"), "{said}");
+    assert!(said.lines().all(|line| line.chars().count() <= 80), "{said}");
 }

@@ -5,7 +5,6 @@
 //! changes. What was not measured has no event. Packets go out tick by tick, so memory does not grow with the recording, apart
 //! from the number of its processes.
 
-pub mod out;
 mod packets;
 mod profile;
 mod proto;
@@ -22,13 +21,13 @@ use timed::Unended;
 use wait_chain::ChainSlice;
 use wall_clock::WallClock;
 
-use super::activity;
 use super::csv::{hundredths, numbers};
 use trainmon_base::text::sanitise;
 use trainmon_diagnosis::diagnosis::Verdict;
 use trainmon_diagnosis::pipeline::Tick;
 use trainmon_rates::frame::TrainerRates;
 use trainmon_rates::time_split::LoopActivity;
+use trainmon_views::activity;
 
 /// Columns of the log that are no counters: the time and the PID, the index of a GPU, and the shares of the loop's time, which
 /// are drawn below each loop.

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::proto::{ClockSnapshot, Trace, TrackDescriptor};
 use super::*;
-use crate::testing::verdict;
+use crate::testing_views::verdict;
 use trainmon_diagnosis::diagnosis::verdict::Class;
 use trainmon_profiles as profiles;
 use trainmon_profiles::timeline::TraceTimeline;

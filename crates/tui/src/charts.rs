@@ -12,8 +12,8 @@ use super::theme::{Look, Theme, WithLook};
 use trainmon_diagnosis::diagnosis::Verdict;
 use trainmon_diagnosis::diagnosis::verdict::Class;
 use trainmon_diagnosis::history::timeline::{Timeline, TimelinePoint, TimelineWindow};
-use trainmon_outputs::stages;
 use trainmon_rates::time_split::LoopActivity;
+use trainmon_views::stages;
 
 /// Maximum width of a chart, cells; on a wider terminal charts stay this wide.
 pub const MAX_CELLS: usize = 512;

@@ -72,8 +72,8 @@ pub enum Effect {
     Suspend,
     /// Put this text on the clipboard.
     Copy(String),
-    /// Write a file into the working directory, and say so.
-    Save(Export, String),
+    /// Write this into a file in the working directory, and say so.
+    Save(Export),
     /// Report the mouse, or leave it to the terminal.
     Mouse(bool),
     /// Watch this process as well.

@@ -20,14 +20,14 @@ use trainmon_base::text::format::counted;
 use trainmon_base::text::format::{bytes, duration};
 use trainmon_base::zone;
 use trainmon_diagnosis::diagnosis::Verdict;
-use trainmon_outputs::comparison::{AnyComparison, Comparison};
-use trainmon_outputs::run_report::RunReport;
 use trainmon_outputs::{explanation, markdown, text};
 use trainmon_profiles::asked::ProfileWindow;
 use trainmon_sample::{GpuSample, Sample, SourceState, SourceStatus};
 use trainmon_serve::mcp::protocol::{Era, Feature};
 use trainmon_serve::mcp::untrusted::{ForeignTexts, NOTE, REASON_MAX, quote};
 use trainmon_sources::kineto::ProfileWish;
+use trainmon_views::comparison::{AnyComparison, Comparison};
+use trainmon_views::run_report::RunReport;
 
 /// How long `list` waits for a driver.
 const GPU_WAIT: Duration = Duration::from_secs(2);

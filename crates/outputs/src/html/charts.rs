@@ -5,10 +5,10 @@ use std::fmt::Write;
 use serde::Serialize;
 
 use super::{escaped, script_json};
-use crate::run_report::RunReport;
 use trainmon_base::text::format::{MIB, UNMEASURED, precise, whole_percent as percent};
 use trainmon_diagnosis::history::timeline::{Compact, TimelinePoint};
 use trainmon_rates::time_split::LoopActivity;
+use trainmon_views::run_report::RunReport;
 
 /// Most columns of a chart: a day has one for each minute, and the file stays below a megabyte.
 const COLUMNS: u16 = 1440;

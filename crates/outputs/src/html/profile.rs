@@ -4,9 +4,9 @@
 
 use std::fmt::Write;
 
-use super::super::profile_sections::length;
 use super::{escaped, percent};
 use trainmon_profiles::drawn::{DrawnLane, DrawnSlice, DrawnStep, SliceKind};
+use trainmon_views::profile_sections::length;
 
 /// The drawing's own units, from its begin to its end and from a lane's top to its bottom.
 const ACROSS: f64 = 10_000.0;

@@ -6,9 +6,9 @@ use std::io::{self, Write};
 use super::packets::{Looks, Track};
 use super::proto::TrackEvent;
 use super::{TraceWriter, number, text};
-use crate::chain::{described, who};
 use trainmon_diagnosis::diagnosis::chain::{ChainNode, NodeKind};
 use trainmon_diagnosis::pipeline::Tick;
+use trainmon_views::chain::{described, who};
 
 /// What a wait takes of the loop's time, at least, to be drawn.
 const DRAWN_SHARE: f64 = 0.1;

@@ -9,7 +9,7 @@ use crate::widgets::{Menu, MenuItem};
 use trainmon_attach::jobs::Target;
 use trainmon_base::text::sanitise;
 use trainmon_diagnosis::diagnosis::verdict::Verdict;
-use trainmon_outputs::{json, markdown, text::headline};
+use trainmon_views::report::headline;
 
 impl App {
     pub(super) fn copy(&mut self) -> Vec<Effect> {
@@ -21,22 +21,10 @@ impl App {
     }
 
     pub(super) fn export(&mut self, export: Export) -> Vec<Effect> {
-        let Some(text) = self.exported(export) else {
+        if self.job().verdict().is_none() {
             return self.say("no verdict to save yet");
-        };
-        vec![Effect::Save(export, text), Effect::Redraw]
-    }
-
-    /// What is saved, if there is anything to save.
-    fn exported(&self, export: Export) -> Option<String> {
-        Some(match export {
-            Export::Markdown => markdown::markdown(self.job().verdict()?),
-            Export::Json => {
-                let mut bytes = Vec::new();
-                json::pretty(&mut bytes, self.job().verdict()?).ok()?;
-                String::from_utf8(bytes).ok()?
-            }
-        })
+        }
+        vec![Effect::Save(export), Effect::Redraw]
     }
 }
 

@@ -5,7 +5,7 @@ use jiff::tz::TimeZone;
 use crate::arrangement::Layout;
 use crate::theme::{Depth, Palette, Theme};
 use trainmon_diagnosis::history::archive::Limits;
-use trainmon_outputs::cost::Price;
+use trainmon_views::cost::Price;
 
 /// Settings of the screen at startup.
 #[derive(Debug, Clone)]

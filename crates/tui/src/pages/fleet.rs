@@ -23,7 +23,7 @@ use crate::widgets::{Drawn, Extent, Scene, cells, count};
 use trainmon_base::text::{fit, wrap};
 use trainmon_base::zone;
 use trainmon_diagnosis::fleet::Fleet;
-use trainmon_outputs::fleet::{FleetLine, HEADINGS, RankOrder, Tone, is_left, lines, summary, widths};
+use trainmon_views::fleet::{FleetLine, HEADINGS, RankOrder, Tone, is_left, lines, summary, widths};
 
 /// Widest cell of a word on a narrow screen, and on others; screens from [`WIDE_FLEET`] columns on are not narrow.
 const NAME_CELLS: usize = 14;

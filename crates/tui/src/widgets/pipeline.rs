@@ -14,7 +14,7 @@ use super::text::cells;
 use crate::theme::Theme;
 use trainmon_base::text::fit;
 use trainmon_base::text::format::whole_percent;
-use trainmon_outputs::stages::{Stage, StageKind, stages};
+use trainmon_views::stages::{Stage, StageKind, stages};
 
 /// Cells of an arrow between two stages, blanks included.
 const ARROW: u16 = 6;

@@ -21,7 +21,7 @@ use crate::widgets::{ChartLine, Drawn, Scene, Text, Top, bars, count, scrolled};
 use trainmon_base::text::fit;
 use trainmon_diagnosis::diagnosis::chain::{NodeState, waits_for};
 use trainmon_diagnosis::diagnosis::verdict::{ChainNode, Class, Verdict};
-use trainmon_outputs::chain::{ChainRow, line, rows};
+use trainmon_views::chain::{ChainRow, line, rows};
 
 /// How many columns of the past are read from a recording's chains.
 const LOOKED_AT: u16 = 60;

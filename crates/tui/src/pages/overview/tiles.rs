@@ -9,11 +9,11 @@ use trainmon_base::stats::mean;
 use trainmon_base::text::sanitise;
 use trainmon_diagnosis::diagnosis::verdict::{Class, Missing, Subject, Verdict};
 use trainmon_diagnosis::history::timeline;
-use trainmon_outputs::stages;
 use trainmon_rates::Frame;
 use trainmon_rates::frame::{GpuRates, WorkerRates};
 use trainmon_rates::time_split::LoopActivity;
 use trainmon_sample::{SourceState, SourceStatus};
+use trainmon_views::stages;
 
 const STEPS_PER_S: ChartLine = ChartLine(Class::Balanced, "steps/s", |p| p.steps.get(), Top::Number);
 const GPU: ChartLine = ChartLine(Class::Gpu, "GPU", |p| p.gpu.get(), Top::Percent);

@@ -1,8 +1,8 @@
 //! The order of processes: amounts descending, words and PIDs ascending, missing values last.
 
 use super::columns::{ColumnKind, ProcessColumn};
-use trainmon_outputs::activity;
 use trainmon_rates::frame::ProcessRates;
+use trainmon_views::activity;
 
 /// How the table is sorted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -8,10 +8,10 @@ use crate::theme::{ColorSlot, Look, Theme};
 use crate::widgets::table;
 use crate::widgets::{Piece, cells, count, piece_lines};
 use trainmon_base::text::{fit, sanitise};
-use trainmon_outputs::profile_sections::{self, ProfilePart};
-use trainmon_outputs::section::whole;
 use trainmon_profiles::account::ProfileAccount;
 use trainmon_profiles::drawn::SliceKind;
+use trainmon_views::profile_sections::{self, ProfilePart};
+use trainmon_views::section::whole;
 
 /// Longest name of a GPU.
 const NAME: usize = 26;

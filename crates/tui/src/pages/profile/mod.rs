@@ -32,7 +32,7 @@ use table::ShownTable;
 use trainmon_diagnosis::diagnosis::Verdict;
 use trainmon_diagnosis::diagnosis::causes::Cause;
 use trainmon_diagnosis::diagnosis::verdict::Class;
-use trainmon_outputs::profile_tables::{self, TableName};
+use trainmon_views::profile_tables::{self, TableName};
 
 /// State of the page.
 #[derive(Debug, Clone, Default)]

@@ -24,9 +24,9 @@ use crate::theme::Theme;
 use crate::widgets::panel::{self, Panel, framed};
 use crate::widgets::{Drawn, Hit, cells, count};
 use trainmon_base::text::{fit, sanitise};
-use trainmon_outputs::profile_sections::length;
-use trainmon_outputs::section::whole;
 use trainmon_profiles::drawn::{DrawnGap, DrawnLane, DrawnSlice, DrawnStep, DrawnWork, LaneKind, SliceKind};
+use trainmon_views::profile_sections::length;
+use trainmon_views::section::whole;
 
 /// Rows of the time axis, and of the words about a gap where there is little room and where there is enough.
 const AXIS: u16 = 1;

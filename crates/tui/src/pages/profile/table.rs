@@ -10,10 +10,10 @@ use super::gpus::look;
 use crate::theme::Theme;
 use crate::widgets::{Extent, cells};
 use trainmon_base::text::{fit, fit_before, sanitise};
-use trainmon_outputs::profile_tables::TableName;
-use trainmon_outputs::section::{Column, Section, SectionBody};
 use trainmon_profiles::account::{IdleReason, ProfileAccount};
 use trainmon_profiles::drawn::SliceKind;
+use trainmon_views::profile_tables::TableName;
+use trainmon_views::section::{Column, Section, SectionBody};
 
 /// Blanks between two columns.
 const GAP: u16 = 2;

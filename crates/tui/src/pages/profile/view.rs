@@ -19,8 +19,8 @@ use crate::widgets::panel::{self, Panel, framed};
 use crate::widgets::{self, card};
 use crate::widgets::{Drawn, Hit, Piece, Scene, Text, cells, count, piece_lines, write_lines};
 use trainmon_base::text::sanitise;
-use trainmon_outputs::profile_sections;
 use trainmon_profiles::account::ProfileAccount;
+use trainmon_views::profile_sections;
 
 /// Narrowest table that has its names in full.
 const TABLE_WIDTH: u16 = 95;

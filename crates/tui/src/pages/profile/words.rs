@@ -10,9 +10,9 @@ use super::table::shortened;
 use crate::theme::Theme;
 use crate::widgets::cells;
 use trainmon_base::text::{fit, sanitise};
-use trainmon_outputs::profile_sections::length;
 use trainmon_profiles::NO_OPERATOR;
 use trainmon_profiles::drawn::{DrawnGap, DrawnStep, SliceKind};
+use trainmon_views::profile_sections::length;
 
 /// Smaller parts of a gap are not told.
 const LEAST_PART_TOLD: f64 = 0.05;

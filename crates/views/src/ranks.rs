@@ -4,11 +4,11 @@ use trainmon_base::text::format::{UNMEASURED, precise, whole_percent};
 use trainmon_diagnosis::diagnosis::verdict::Rank;
 
 /// Most ranks that are listed.
-pub(super) const LISTED: usize = 16;
+pub const LISTED: usize = 16;
 
 /// The late rank first, then by their numbers; at most [`LISTED`]. A row has the rank, its PID, its shares of time, its steps a
 /// second and its hottest line, whose names come from outside.
-pub(super) fn rows(ranks: &[Rank]) -> Vec<Vec<String>> {
+pub fn rows(ranks: &[Rank]) -> Vec<Vec<String>> {
     let mut numbered: Vec<(u32, &Rank)> =
         ranks.iter().enumerate().map(|(at, rank)| (rank.number(at), rank)).collect();
     numbered.sort_by_key(|(number, rank)| (!rank.straggler, *number));

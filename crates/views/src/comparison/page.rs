@@ -13,17 +13,17 @@ use trainmon_profiles::comparison::ProfileChange;
 /// A comparison in reading order.
 pub struct ComparisonPage {
     /// The names of both files.
-    pub(crate) title: String,
+    pub title: String,
     /// The class that gives it its color.
-    pub(crate) accent: &'static str,
+    pub accent: &'static str,
     /// What changed, in a sentence or two.
-    pub(crate) answer: String,
+    pub answer: String,
     /// What to know of the answer: its doubt first.
-    pub(crate) more: Vec<String>,
+    pub more: Vec<String>,
     /// What to bear in mind.
-    pub(crate) cautions: Vec<String>,
+    pub cautions: Vec<String>,
     /// Everything else.
-    pub(crate) sections: Vec<Section>,
+    pub sections: Vec<Section>,
 }
 
 /// What every comparison has.

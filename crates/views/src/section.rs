@@ -65,37 +65,39 @@ pub struct Column {
 }
 
 impl Column {
-    pub(super) const fn left(name: &'static str) -> Self {
+    /// Of text.
+    pub const fn left(name: &'static str) -> Self {
         Self { name, right: false }
     }
 
-    pub(super) const fn right(name: &'static str) -> Self {
+    /// Of numbers.
+    pub const fn right(name: &'static str) -> Self {
         Self { name, right: true }
     }
 }
 
 impl Section {
-    pub(super) fn new(title: impl Into<String>, body: SectionBody) -> Self {
+    pub(crate) fn new(title: impl Into<String>, body: SectionBody) -> Self {
         let (title, in_full, notes) = (title.into(), Vec::new(), Vec::new());
         Self { title, detail: false, body, brief: usize::MAX, more: 0, in_full, notes }
     }
 
     /// A section that only a full report shows.
-    pub(super) fn detail(title: impl Into<String>, body: SectionBody) -> Self {
+    pub(crate) fn detail(title: impl Into<String>, body: SectionBody) -> Self {
         Self { detail: true, ..Self::new(title, body) }
     }
 
-    pub(super) fn noting(self, notes: impl IntoIterator<Item = String>) -> Self {
+    pub(crate) fn noting(self, notes: impl IntoIterator<Item = String>) -> Self {
         Self { notes: notes.into_iter().collect(), ..self }
     }
 
     /// What is said below it, of a table of which so many rows are shown.
-    pub(super) fn below(&self, shown: usize) -> impl Iterator<Item = String> {
+    pub fn below(&self, shown: usize) -> impl Iterator<Item = String> {
         let rows = if let SectionBody::Table(_, rows) = &self.body { rows.len() } else { 0 };
         and_more(rows.saturating_sub(shown) + self.more).into_iter().chain(self.notes.iter().cloned())
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         match &self.body {
             SectionBody::Text(text) => text.is_empty(),
             SectionBody::Shares(shares) => shares.is_empty(),
@@ -107,7 +109,7 @@ impl Section {
     }
 }
 
-pub(super) fn point(name: impl Into<String>, text: impl Into<String>) -> Point {
+pub(crate) fn point(name: impl Into<String>, text: impl Into<String>) -> Point {
     Point { name: name.into(), text: text.into(), ..Point::default() }
 }
 
@@ -117,6 +119,6 @@ pub fn whole(share: f64) -> String {
 }
 
 /// How many are not shown.
-pub(super) fn and_more(count: usize) -> Option<String> {
+pub(crate) fn and_more(count: usize) -> Option<String> {
     (count > 0).then(|| format!("and {count} more"))
 }

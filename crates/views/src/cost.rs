@@ -78,14 +78,14 @@ impl Price {
     }
 
     /// What so many hours of one GPU cost: `$2.42`.
-    pub(super) fn for_hours(&self, gpu_hours: f64) -> String {
+    pub fn for_hours(&self, gpu_hours: f64) -> String {
         format!("{}{:.2}", self.sign, gpu_hours * self.per_gpu_hour)
     }
 }
 
 /// A part of what the GPUs were paid for.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct CostPart {
+pub struct CostPart {
     /// Which part.
     pub what: &'static str,
     /// Time, times GPUs.
@@ -97,7 +97,7 @@ pub(super) struct CostPart {
 }
 
 /// The GPUs' time in parts, all of it first; empty where no GPU was used. The parts are not disjoint: GPUs idle while the loop waits.
-pub(super) fn parts(run: &Totals, price: Option<&Price>) -> Vec<CostPart> {
+pub fn parts(run: &Totals, price: Option<&Price>) -> Vec<CostPart> {
     if run.gpu_s <= 0.0 {
         return Vec::new();
     }
@@ -121,7 +121,7 @@ fn gpu_time(seconds: f64) -> String {
 }
 
 /// Energy of the GPUs: `3.42 kWh, 142 W on average`; `None` where their power is not known.
-pub(super) fn energy(run: &Totals) -> Option<String> {
+pub fn energy(run: &Totals) -> Option<String> {
     (run.power_s > 0.0).then(|| {
         let mean_w = run.energy_j / run.power_s;
         let wh = run.energy_j / HOUR_S;

@@ -17,7 +17,7 @@ const BESIDE: f64 = 0.1;
 const APART: f64 = 0.05;
 
 /// Most rows of the tree in text, the largest branches first.
-pub(super) const ROWS: usize = 12;
+pub const ROWS: usize = 12;
 
 /// How a row of the tree begins, below its siblings and its parents.
 const BRANCH: [&str; 4] = ["│ ", "  ", "├ ", "└ "];
@@ -77,7 +77,7 @@ impl<'n> DrawnTree<'n> {
 }
 
 /// A node in a few words: `reads from worker 1301: on CPU, decode_image (work.py:22)`.
-pub(super) fn described(node: &ChainNode) -> String {
+pub fn described(node: &ChainNode) -> String {
     let at = node.at.as_ref().map(|at| format!(", {at}")).unwrap_or_default();
     if node.is_loop() {
         return format!("{} {}{at}", loop_name(node), does(node));
@@ -139,7 +139,7 @@ fn state_words(state: NodeState) -> &'static str {
 }
 
 /// What a node is.
-pub(super) fn who(node: &ChainNode) -> String {
+pub fn who(node: &ChainNode) -> String {
     let name = shown(&node.name);
     let named = |word: &str| if name.is_empty() { word.to_owned() } else { format!("{word} {name}") };
     match (node.kind, node.pid, node.tid) {

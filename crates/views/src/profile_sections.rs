@@ -17,7 +17,7 @@ const GPUS_TOLD: usize = 8;
 const SHARE_TOLD: f64 = 0.005;
 
 /// Where a profile that was read from a file comes from, as a head says it: `trace.json.gz · window 1.05 s · 6 steps of 175 ms`.
-pub(super) fn from_file(account: &ProfileAccount) -> Option<String> {
+pub fn from_file(account: &ProfileAccount) -> Option<String> {
     if !account.is_of_file() {
         return None;
     }
@@ -27,7 +27,7 @@ pub(super) fn from_file(account: &ProfileAccount) -> Option<String> {
 
 /// A profile that trainmon took: when, how long before the run's end, its window and its steps. A file is told of in the head, and calls
 /// that were counted in their own section.
-pub(super) fn taken(verdict: &Verdict, zone: &TimeZone, ended_unix_ms: Option<i64>) -> Section {
+pub fn taken(verdict: &Verdict, zone: &TimeZone, ended_unix_ms: Option<i64>) -> Section {
     let facts = match verdict.profile.as_deref() {
         Some(account) if !account.is_of_file() && account.calls.is_none() => window_facts(account).join(" · "),
         _ => String::new(),
@@ -47,7 +47,7 @@ pub(super) fn taken(verdict: &Verdict, zone: &TimeZone, ended_unix_ms: Option<i6
 }
 
 /// All that there is to say about a profile.
-pub(super) fn sections(account: &ProfileAccount) -> Vec<Section> {
+pub fn sections(account: &ProfileAccount) -> Vec<Section> {
     let mut all = Vec::new();
     all.extend(account.devices.iter().take(GPUS_TOLD).enumerate().map(|(nth, device)| gpu(account, device, nth)));
     all.push(gpus(&account.devices));
@@ -93,7 +93,7 @@ pub fn window_facts(account: &ProfileAccount) -> Vec<String> {
 }
 
 /// What counts as a step.
-pub(super) fn mark(mark: StepMark) -> &'static str {
+pub fn mark(mark: StepMark) -> &'static str {
     match mark {
         StepMark::ProfilerStep => "marked for the profiler",
         StepMark::Batch => "from one batch to the next",

@@ -62,7 +62,7 @@ pub fn tables(account: &ProfileAccount) -> impl Iterator<Item = (TableName, Sect
 }
 
 /// A table whose first rows are enough for a short report.
-pub(super) fn brief(title: &str, columns: Vec<Column>, rows: Vec<Vec<String>>) -> Section {
+pub fn brief(title: &str, columns: Vec<Column>, rows: Vec<Vec<String>>) -> Section {
     let more = rows.len().saturating_sub(ROWS_IN_FULL);
     let rows = rows.into_iter().take(ROWS_IN_FULL).collect();
     Section { brief: ROWS_IN_BRIEF, more, ..Section::new(title, SectionBody::Table(columns, rows)) }
@@ -131,7 +131,7 @@ fn number(value: f64, decimals: usize) -> String {
     if value.is_finite() { format!("{value:.decimals$}") } else { UNMEASURED.to_owned() }
 }
 
-pub(super) fn finite(value: Option<f64>) -> Option<f64> {
+pub(crate) fn finite(value: Option<f64>) -> Option<f64> {
     value.filter(|value| value.is_finite())
 }
 
@@ -175,7 +175,7 @@ fn syncs(account: &ProfileAccount) -> Section {
 }
 
 /// Calls that were counted from outside.
-pub(super) fn counted_calls(account: &ProfileAccount) -> Section {
+pub fn counted_calls(account: &ProfileAccount) -> Section {
     let title = "Calls of the GPU's runtime, counted from outside";
     let Some(calls) = &account.calls else { return brief(title, Vec::new(), Vec::new()) };
     let error = |row: &CallRow| finite(row.error).map_or_else(String::new, |error| format!(" ±{}", whole(error)));

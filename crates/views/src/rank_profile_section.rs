@@ -9,7 +9,7 @@ use trainmon_profiles::ranks_account::{RankRow, RanksAccount};
 const RANKS_LISTED: usize = 16;
 
 /// The columns.
-pub(super) const COLUMNS: [Column; 7] = [
+pub const COLUMNS: [Column; 7] = [
     Column::left("rank"),
     Column::right("step"),
     Column::right("computes"),
@@ -20,7 +20,7 @@ pub(super) const COLUMNS: [Column; 7] = [
 ];
 
 /// The rows, that of the late rank first.
-pub(super) fn rows(across: &RanksAccount) -> Vec<Vec<String>> {
+pub fn rows(across: &RanksAccount) -> Vec<Vec<String>> {
     let late = across.straggler.as_ref().map(|late| late.index);
     let mut rows: Vec<(usize, &RankRow)> = across.ranks.iter().enumerate().collect();
     if rows.len() > RANKS_LISTED {
@@ -33,7 +33,7 @@ pub(super) fn rows(across: &RanksAccount) -> Vec<Vec<String>> {
 }
 
 /// The sentences below the rows.
-pub(super) fn notes(across: &RanksAccount) -> Vec<String> {
+pub fn notes(across: &RanksAccount) -> Vec<String> {
     let waits = (across.matched > 0).then(|| {
         let (skew, own) = (whole_percent(across.skew), whole_percent(across.own));
         format!(

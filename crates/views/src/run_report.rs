@@ -49,7 +49,7 @@ impl RunReport<'_> {
     }
 
     /// `2026-02-03 04:05:06 to 04:11:18 UTC, 6m12s`: when the run was watched, and for how long.
-    pub(super) fn when(&self) -> String {
+    pub fn when(&self) -> String {
         let (Some(began), Some(ended)) = (self.run.began_unix_ms, self.run.ended_unix_ms()) else {
             return UNMEASURED.to_owned();
         };
@@ -60,7 +60,7 @@ impl RunReport<'_> {
     }
 
     /// The time of day, with the day where the run has several.
-    pub(super) fn clock(&self, unix_ms: i64) -> String {
+    pub fn clock(&self, unix_ms: i64) -> String {
         zone::moment(unix_ms, &self.zone, if self.spans_days() { "%m-%d %H:%M:%S" } else { "%H:%M:%S" })
     }
 
@@ -70,7 +70,7 @@ impl RunReport<'_> {
     }
 
     /// Ranks that the job has, at least one.
-    pub(super) fn ranks(&self) -> usize {
+    pub fn ranks(&self) -> usize {
         self.verdict().map_or(1, |(verdict, _)| verdict.ranks.len().max(1))
     }
 
@@ -84,7 +84,7 @@ impl RunReport<'_> {
     }
 
     /// Classes with their share of the run, largest first.
-    pub(super) fn class_shares(&self) -> impl Iterator<Item = (Class, f64)> {
+    pub fn class_shares(&self) -> impl Iterator<Item = (Class, f64)> {
         let classes = self.run.totals.classes();
         let watched = classes.iter().map(|(_, seconds)| seconds).sum::<f64>().max(f64::MIN_POSITIVE);
         classes.into_iter().map(move |(class, seconds)| (class, seconds / watched))
@@ -92,7 +92,7 @@ impl RunReport<'_> {
 
     /// For how long the verdict held: `held for 5m of 6m12s`. It looks back on seconds, so its numbers are those of its end;
     /// without a process they are means of all.
-    pub(super) fn held(&self) -> Option<String> {
+    pub fn held(&self) -> Option<String> {
         let (verdict, seconds) = self.verdict()?;
         let looks_back = verdict.pid != 0 && seconds > 2.0 * LOOK_BACK_S;
         let end = if looks_back { "; its numbers are those of its last moments" } else { "" };
@@ -101,13 +101,13 @@ impl RunReport<'_> {
     }
 
     /// Seconds by which its clock is ahead of UTC at the begin.
-    pub(super) fn offset_s(&self) -> i32 {
+    pub fn offset_s(&self) -> i32 {
         let began = self.run.began_unix_ms.and_then(|ms| Timestamp::from_millisecond(ms).ok());
         began.map_or(0, |began| self.zone.to_offset(began).seconds())
     }
 
     /// The sections about the run's verdicts, then all about the one that it is about, then where it ran.
-    pub(super) fn sections(&self) -> Vec<Section> {
+    pub fn sections(&self) -> Vec<Section> {
         let mut all = vec![self.classes(), self.phases(), self.cost(), self.changes()];
         let about = |verdict: &Verdict| sections(verdict, &self.zone, self.run.ended_unix_ms());
         let mut of_verdict = self.verdict().map(|(verdict, _)| about(verdict)).unwrap_or_default();

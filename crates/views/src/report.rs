@@ -3,7 +3,7 @@
 use jiff::tz::TimeZone;
 
 use super::chain::{self, ROWS};
-pub(super) use super::section::{Column, Point, Section, SectionBody};
+pub use super::section::{Column, Point, Section, SectionBody};
 use super::section::{and_more, point, whole};
 use super::{profile_sections, rank_profile_section, ranks};
 use trainmon_base::stats::quantile;
@@ -24,7 +24,7 @@ const WORKERS_LISTED: usize = 8;
 const WORKER_FUNCTIONS: usize = 3;
 
 /// What opens the advice of a healthy run.
-pub(super) const NOTHING_HOLDS: &str = "Nothing is holding this run back.";
+pub const NOTHING_HOLDS: &str = "Nothing is holding this run back.";
 
 /// `DATA LOADER · too few workers (93% sure)`.
 pub fn headline(verdict: &Verdict) -> String {
@@ -34,7 +34,7 @@ pub fn headline(verdict: &Verdict) -> String {
 
 /// All that there is to say below headline and summary: in this zone, of a run that ended at this time if that is known better than the
 /// verdict knows it.
-pub(super) fn sections(verdict: &Verdict, zone: &TimeZone, ended_unix_ms: Option<i64>) -> Vec<Section> {
+pub fn sections(verdict: &Verdict, zone: &TimeZone, ended_unix_ms: Option<i64>) -> Vec<Section> {
     let (doubts, findings): (Vec<_>, Vec<_>) = verdict.other_findings.iter().partition(|finding| finding.is_doubt());
     // The account of a file says the same, exactly.
     let is_file = verdict.profile.as_deref().is_some_and(|profile| profile_sections::from_file(profile).is_some());
@@ -73,12 +73,12 @@ pub(super) fn sections(verdict: &Verdict, zone: &TimeZone, ended_unix_ms: Option
 }
 
 /// `PID 1234`; an imported recording may know no process.
-pub(super) fn pid_words(pid: u32) -> String {
+pub fn pid_words(pid: u32) -> String {
     if pid == 0 { "no PID".to_owned() } else { format!("PID {pid}") }
 }
 
 /// What the job is doing, in a few words.
-pub(super) fn phase_words(phase: Phase) -> &'static str {
+pub fn phase_words(phase: Phase) -> &'static str {
     match phase {
         Phase::Unknown => "unknown",
         Phase::Training => "training",
@@ -88,12 +88,12 @@ pub(super) fn phase_words(phase: Phase) -> &'static str {
 }
 
 /// The command that explains the cause.
-pub(super) fn explain_command(verdict: &Verdict) -> Option<String> {
+pub fn explain_command(verdict: &Verdict) -> Option<String> {
     verdict.cause.map(|cause| format!("trainmon explain {}/{cause}", verdict.class.word()))
 }
 
 /// What trainmon itself used: `trainmon 0.1.0 used 0.4% of a CPU and 14 MiB`.
-pub(super) fn own_cost(verdict: &Verdict) -> String {
+pub fn own_cost(verdict: &Verdict) -> String {
     let finite = |value: Option<f64>| value.filter(|value| value.is_finite());
     let cpu = finite(verdict.own.cpu_pct).map(|cpu| format!("{cpu:.1}% of a CPU"));
     let memory = finite(verdict.own.rss_mib).map(|mib| format!("{mib:.0} MiB"));
@@ -103,7 +103,7 @@ pub(super) fn own_cost(verdict: &Verdict) -> String {
 }
 
 /// An advice's title with what it is worth.
-pub(super) fn with_worth(advice: &Advice) -> String {
+pub fn with_worth(advice: &Advice) -> String {
     advice.title.clone() + &advice.worth().map(|worth| format!(": {worth}")).unwrap_or_default()
 }
 
