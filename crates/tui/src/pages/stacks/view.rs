@@ -113,7 +113,7 @@ impl StackColumns {
         let start = |cells: usize| {
             Span::styled(format!("{:indent$}{mark:<1$}", "", cells.saturating_sub(indent)), theme.strong())
         };
-        // What stands behind the fold mark.
+        // What follows the fold mark.
         let room = self.width.saturating_sub(indent + 2);
         let (start, rest) = match (row.key.last(), &row.what) {
             (_, What::Role(name, activities)) => (start(indent + 2), self.role(name, activities, room)),
