@@ -64,9 +64,20 @@ impl Scroll<'_> {
 
     /// Draws lines of text.
     pub fn lines(&mut self, lines: &[Line<'_>]) {
-        let above = self.top.saturating_sub(self.line).min(lines.len());
-        let area = self.next(count(lines.len()));
-        write_lines(self.buf, area, lines.get(above..).unwrap_or_default());
+        self.each(lines, Line::clone);
+    }
+
+    /// Gives each of `rows` a line; only visible ones are made.
+    pub fn each<'l, R>(
+        &mut self,
+        rows: impl IntoIterator<Item = R, IntoIter: ExactSizeIterator>,
+        line: impl FnMut(R) -> Line<'l>,
+    ) {
+        let rows = rows.into_iter();
+        let (above, area) = (self.top.saturating_sub(self.line), self.peek(count(rows.len())));
+        self.line += rows.len();
+        let lines: Vec<_> = rows.skip(above).take(usize::from(area.height)).map(line).collect();
+        write_lines(self.buf, area, &lines);
     }
 
     /// Draws timelines as tiles with their time axis, each with a text to show if there is nothing to draw: in `spare`

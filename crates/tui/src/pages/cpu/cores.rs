@@ -62,8 +62,8 @@ pub fn draw(page: &mut Scroll<'_>, cpus: &[CpuRates], theme: Theme) {
         let cpus = cpus.iter().skip(row).step_by(grid.rows);
         Line::from_iter(cpus.flat_map(|cpu| one(&grid, cpu, theme)))
     };
-    let lines: Vec<_> = [legend(cpus, theme)].into_iter().chain((0..grid.rows).map(row)).collect();
-    page.lines(&lines);
+    page.lines(&[legend(cpus, theme)]);
+    page.each(0..grid.rows, row);
 }
 
 fn legend(cpus: &[CpuRates], theme: Theme) -> Line<'static> {

@@ -18,7 +18,7 @@ mod processes;
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use ratatui::text::Span;
+use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
 use super::Content;
@@ -65,11 +65,13 @@ fn devices(page: &mut Scroll<'_>, frame: &Frame, scene: &Scene<'_>) {
     let side = plan.side_x.map(|x| (x, Past::gather(scene, beside(area, x).width)));
     for (i, gpu) in frame.gpus.iter().enumerate() {
         let whole = page.peek(plan.device_rows);
-        if plan.device_rows == 1 {
-            page.lines(&[device::line(plan.text_width, gpu, frame, theme)]);
-        } else {
-            page.lines(&device::dense(plan.text_width, plan.device_rows, gpu, frame, theme));
-        }
+        // Only visible ones cost anything.
+        let lines = match plan.device_rows {
+            rows if whole.height == 0 => vec![Line::default(); usize::from(rows)],
+            1 => vec![device::line(plan.text_width, gpu, frame, theme)],
+            rows => device::dense(plan.text_width, rows, gpu, frame, theme),
+        };
+        page.lines(&lines);
         if whole.height > 0
             && let Some((x, past)) = side.as_ref()
         {

@@ -1,5 +1,7 @@
 //! The processes on the GPUs: whether they belong to the job, what they do in it, and how much of the GPU they use.
 
+use ratatui::text::Line;
+
 use crate::format;
 use crate::theme::Theme;
 use crate::widgets::table::{self, Column};
@@ -22,11 +24,11 @@ pub fn draw(page: &mut Scroll<'_>, frame: &Frame, theme: Theme) {
     if let Some(remark) = remark(frame) {
         text.line(&fit(remark, text.width), theme.dim());
     }
-    for (gpu, process) in all(frame) {
-        let style = if process.ours == Some(true) { theme.strong() } else { theme.dim() };
-        text.line(&line(gpu, process, frame, text.width), style);
-    }
     page.lines(&text.lines);
+    page.each(all(frame).collect::<Vec<_>>(), |(gpu, process)| {
+        let style = if process.ours == Some(true) { theme.strong() } else { theme.dim() };
+        Line::styled(line(gpu, process, frame, text.width), style)
+    });
 }
 
 fn all(frame: &Frame) -> impl Iterator<Item = (&GpuRates, &GpuProcessRates)> {
