@@ -7,12 +7,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
-use trainmon::rates::{Rates, RatesOptions};
+use trainmon::rates::RatesOptions;
 use trainmon::sample::{
     Access, Channel, ConnectionsSample, Descriptor, JobSample, Observation, ProcessId, ProcessRole, ProcessSample,
     Sample, SampledProcess, SampledThread, SamplerSample, ThreadRole, ThreadSample,
 };
 use trainmon::sources::sampler::{ProcessPlan, Sampler, SamplerPlan, ThreadPlan};
+use trainmon::waits::Frames;
 
 const SECOND: u64 = 1_000_000_000;
 const ROUNDS: u32 = 50;
@@ -164,11 +165,11 @@ fn folds(criterion: &mut Criterion) {
         for size in SIZES {
             let (before, now) = (sample(size, 0, waits), sample(size, 1, waits));
             let begun = || {
-                let mut rates = Rates::new(RatesOptions::default());
+                let mut rates = Frames::new(RatesOptions::default());
                 rates.next(Arc::clone(&before));
                 rates
             };
-            let next = |mut rates: Rates| (black_box(rates.next(Arc::clone(&now))), rates);
+            let next = |mut rates: Frames| (black_box(rates.next(Arc::clone(&now))), rates);
             group.bench_function(BenchmarkId::from_parameter(name(size)), |bencher| {
                 bencher.iter_batched(begun, next, BatchSize::LargeInput);
             });

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use trainmon::diagnosis::{Context, Diagnosis};
-use trainmon::rates::Frame;
-use trainmon::rates::frame::{GpuRates, TrainerRates, WorkerRates};
-use trainmon::rates::time_split::TimeSplit;
+use trainmon::rates::frame::GpuRates;
 use trainmon::sample::{ProcessId, Sample};
+use trainmon::waits::Frame;
+use trainmon::waits::frame::{TrainerRates, WorkerRates};
+use trainmon::waits::time_split::TimeSplit;
 
 /// A second of a job with eight workers and one device, waiting two thirds of its time.
 fn frame(sequence: u64) -> Frame {

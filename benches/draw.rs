@@ -17,12 +17,13 @@ use app::*;
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use trainmon::rates::Frame;
-use trainmon::rates::frame::{ProcessRates, TrainerRates};
+use trainmon::rates::frame::ProcessRates;
 use trainmon::tui::encode::encode;
 use trainmon::tui::keys::{self, Action};
 use trainmon::tui::pages::Page;
 use trainmon::tui::{App, Message};
+use trainmon::waits::Frame;
+use trainmon::waits::frame::TrainerRates;
 
 const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 60)];
 /// An hour at 1 Hz.

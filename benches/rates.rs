@@ -7,12 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
-use trainmon::rates::{Rates, RatesOptions};
+use trainmon::rates::RatesOptions;
 use trainmon::sample::{
     Access, BlockDevice, CpuTimes, DataMount, GpuDevice, GpuProcess, GpuSample, HostSample, IoCounters, JobSample,
     Observation, ProcessId, ProcessRole, ProcessSample, Sample, SampledProcess, SampledThread, SamplerSample,
     StorageSample, ThreadRole, ThreadSample, UtilizationPoint,
 };
+use trainmon::waits::Frames;
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -142,12 +143,12 @@ fn frames(criterion: &mut Criterion) {
     for processes in [1, 33, 1000] {
         let (before, now) = (sample(processes, 0), sample(processes, 1));
         let begun = || {
-            let mut rates = Rates::new(RatesOptions::default());
+            let mut rates = Frames::new(RatesOptions::default());
             rates.next(Arc::clone(&before));
             rates
         };
         // The fold is handed back so that what is timed does not hold the release of its samples.
-        let next = |mut rates: Rates| (black_box(rates.next(Arc::clone(&now))), rates);
+        let next = |mut rates: Frames| (black_box(rates.next(Arc::clone(&now))), rates);
         group.bench_function(BenchmarkId::from_parameter(processes), |bencher| {
             bencher.iter_batched(begun, next, BatchSize::SmallInput);
         });

@@ -1,5 +1,5 @@
-//! What one tick costs: reading the processes of a job (1, 33 and 1,000 of them) with the sampler and the host's
-//! files, from the real `/proc`.
+//! What one tick costs: reading the processes of a job (1, 33 and 1,000 of them) with the sampler, the host's files, its control
+//! group, its disks and the other processes of the machine, from the real `/proc`.
 //!
 //! The jobs are sleeping children of the benchmark, so their files are real and nothing else in them moves.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "a benchmark")]
@@ -9,9 +9,12 @@ use std::process::{Child, Command, Stdio};
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use trainmon::sources::Roots;
+use trainmon::sources::cgroup::CgroupReader;
 use trainmon::sources::host::HostReader;
 use trainmon::sources::job::JobReader;
+use trainmon::sources::neighbours::NeighboursReader;
 use trainmon::sources::sampler::Sampler;
+use trainmon::sources::storage::StorageReader;
 
 /// A shell with so many sleeping children below it, ended on drop.
 struct Job {
@@ -71,7 +74,40 @@ fn tick(c: &mut Criterion) {
     }
     let mut host = HostReader::new(&roots);
     c.bench_function("tick of the host's files", |b| b.iter(|| host.read(1).expect("host")));
+    let mut cgroup = CgroupReader::for_process(&roots, std::process::id());
+    c.bench_function("tick of the control group", |b| b.iter(|| cgroup.read()));
 }
 
-criterion_group!(benches, tick);
+/// The disks and the mounts of a job's files; the descriptors and mappings of its processes are read only now and then.
+fn storage(c: &mut Criterion) {
+    let mut reader = StorageReader::new(&Roots::default());
+    let pids = [std::process::id()];
+    for (what, step_ns) in [("again within the second", 1), ("a second later", 1_000_000_000)] {
+        let mut now_ns = 0;
+        c.bench_function(&format!("tick of the disks, {what}"), |b| {
+            b.iter(|| {
+                now_ns += step_ns;
+                reader.read(now_ns, &pids, false).expect("disks")
+            });
+        });
+    }
+}
+
+/// The other processes, as they are and with 300 more.
+fn neighbours(c: &mut Criterion) {
+    for more in [0_usize, 300] {
+        let job = (more > 0).then(|| Job::start(more));
+        let mut reader = NeighboursReader::new(&Roots::default());
+        let mut now_ns = 0;
+        c.bench_function(&format!("scan of the machine's processes and {more} more"), |b| {
+            b.iter(|| {
+                now_ns += 1_000_000_000;
+                reader.read(now_ns, &[]).expect("processes")
+            });
+        });
+        drop(job);
+    }
+}
+
+criterion_group!(benches, tick, storage, neighbours);
 criterion_main!(benches);

@@ -24,6 +24,7 @@ pub use trainmon_serve::mcp;
 pub use trainmon_sources as sources;
 pub use trainmon_tui as tui;
 pub use trainmon_views as views;
+pub use trainmon_waits as waits;
 
 use std::ffi::OsString;
 use std::io::IsTerminal;

@@ -17,7 +17,7 @@ use trainmon::demo::{DemoJob, RECORDING, python};
 use trainmon::sources::gpu;
 use trainmon::sources::simulated_device::monotonic_ns;
 
-use process::{PROGRAM, children, pause, rows, signal, state, text, this_test, until};
+use process::{PROGRAM, children, pause, rows, signal, state, text, until};
 
 fn start(bottleneck: DemoBottleneck) -> DemoJob {
     DemoJob::start(&python::find().unwrap(), bottleneck, None).unwrap()
@@ -170,25 +170,20 @@ fn a_dead_worker_ends_the_trainer() {
     wait_until_gone(trainer);
 }
 
-/// Killing trainmon itself leaves nothing behind either. The part of trainmon is played by `a_parent`.
+/// Killing trainmon itself leaves nothing behind either.
 #[test]
-fn a_killed_parent_leaves_nothing_behind() {
-    let mut parent = this_test(module_path!(), "a_parent").arg("--nocapture").stdout(Stdio::piped()).spawn().unwrap();
-    let lines = BufReader::new(parent.stdout.take().unwrap()).lines().map(Result::unwrap);
-    let line = { lines }.find(|line| line.contains("trainer=")).unwrap();
-    let trainer: u32 = line.rsplit('=').next().unwrap().parse().unwrap();
+fn a_killed_trainmon_leaves_nothing_behind() {
+    let arguments = ["demo", "--bottleneck", "io", "--log", "-", "--no-stacks"];
+    let mut trainmon = Command::new(PROGRAM).args(arguments).stdout(Stdio::piped()).spawn().unwrap();
+    // Once there is a row below the header, the job trains.
+    let rows = BufReader::new(trainmon.stdout.take().unwrap()).lines();
+    assert_eq!(rows.take(2).filter_map(Result::ok).count(), 2);
+    let started = children(trainmon.id());
+    // The one with workers: another serves its data.
+    let trainer = *started.iter().find(|pid| !children(**pid).is_empty()).unwrap();
     let (workers, folder) = (children(trainer), folder(trainer));
-    assert!(!workers.is_empty());
-    parent.kill().unwrap();
-    parent.wait().unwrap();
-    workers.into_iter().chain([trainer]).for_each(wait_until_gone);
+    trainmon.kill().unwrap();
+    trainmon.wait().unwrap();
+    workers.into_iter().chain(started).for_each(wait_until_gone);
     assert!(!folder.exists(), "{folder:?} is left over");
-}
-
-#[test]
-#[ignore = "run by a_killed_parent_leaves_nothing_behind"]
-fn a_parent() {
-    let job = start(DemoBottleneck::Io);
-    println!("\ntrainer={}", job.pid());
-    pause(30_000);
 }

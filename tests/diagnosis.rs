@@ -30,13 +30,12 @@ use trainmon::diagnosis::causes::{Cause, Confirmed};
 use trainmon::diagnosis::chain::{ChainNode, waits_for};
 use trainmon::diagnosis::verdict::{Ceiling, Class, Limit, Verdict};
 use trainmon::diagnosis::{Context, Diagnosis, causes};
-use trainmon::rates::Frame;
-use trainmon::rates::Wait;
-use trainmon::rates::frame::{
-    GpuLink, GpuRates, HostRates, JobRates, MountRates, StorageRates, TrainerRates, WorkerRates,
-};
-use trainmon::rates::time_split::TimeSplit;
+use trainmon::rates::frame::{GpuLink, GpuRates, HostRates, JobRates, MountRates, StorageRates};
 use trainmon::sample::{MountKind, ProcessId, ProcessRole, Sample};
+use trainmon::waits::Frame;
+use trainmon::waits::Wait;
+use trainmon::waits::frame::{TrainerRates, WorkerRates};
+use trainmon::waits::time_split::TimeSplit;
 
 #[path = "support/contradictions.rs"]
 mod contradictions;
@@ -499,7 +498,7 @@ fn what_is_called_confirmed_has_a_labelled_workload() {
     }
 }
 
-/// Whether `tests/on_gpu.py` recorded a program of this class and cause on a real GPU, and trainmon was right about it.
+/// Whether `python measure gpu` recorded a program of this class and cause on a real GPU, and trainmon was right about it.
 fn was_recorded_on_a_gpu(class: &str, cause: &str) -> bool {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings");
     let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());

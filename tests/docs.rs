@@ -340,7 +340,7 @@ fn the_readme_is_short() {
 
 #[test]
 fn every_screen_is_shown_and_can_be_made_anew() {
-    let script = read("tests/harness/screens.py");
+    let script = read("measure/screens.py");
     let shown: Vec<String> = pages().iter().flat_map(|(_, text)| targets(text)).map(str::to_owned).collect();
     for name in names("assets/screens") {
         assert!(
@@ -358,7 +358,7 @@ fn every_screen_is_shown_and_can_be_made_anew() {
 fn files_named(line: &str) -> impl Iterator<Item = &str> {
     let words = line.split(|c: char| c.is_whitespace() || "`()[]'\"".contains(c));
     let words = words.map(|word| word.trim_end_matches(['.', ',', ':', ';']));
-    let tops = ["src/", "tests/", "benches/", "assets/", "docs/"];
+    let tops = ["src/", "tests/", "measure/", "benches/", "assets/", "docs/"];
     words.filter(move |word| tops.iter().any(|top| word.starts_with(top))).filter(|word| !word.contains("NAME"))
 }
 
@@ -377,10 +377,10 @@ fn every_file_that_is_named_exists() {
 #[test]
 fn what_proves_a_promise_exists() {
     let page = read("docs/threat-model.md");
-    let faults: String = names("tests/harness/faults")
+    let faults: String = names("measure/faults")
         .iter()
         .filter(|name| name.ends_with(".py"))
-        .map(|name| read(&format!("tests/harness/faults/{name}")))
+        .map(|name| read(&format!("measure/faults/{name}")))
         .collect();
     let (mut tests, mut made) = (0, 0);
     for quoted in page.split('`').skip(1).step_by(2).filter_map(|word| word.split_once("::")) {

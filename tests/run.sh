@@ -37,12 +37,15 @@ need_package() {
 }
 
 output=$(mktemp)
+aside=$(mktemp -d)
+declare -A aside_pids aside_began
 names=() results=() times=()
 
 # Prints a row for each part that ran, whether or not all of them passed.
 summary() {
     local status=$? at
-    rm -f "$output"
+    [ ${#aside_pids[@]} = 0 ] || kill "${aside_pids[@]}" 2>/dev/null || true
+    rm -rf "$output" "$aside"
     [ ${#names[@]} -gt 0 ] || return
     printf '\n%-26s %-20s %7s\n' part result time
     for at in "${!names[@]}"; do
@@ -53,6 +56,29 @@ summary() {
 }
 tests=0
 trap summary EXIT
+
+# Starts a command beside the parts that follow: beside NAME COMMAND... What it prints is kept for `await NAME`.
+beside() {
+    local name=$1
+    shift
+    aside_began[$name]=$SECONDS
+    "$@" >"$aside/$name" 2>&1 &
+    aside_pids[$name]=$!
+}
+
+# Waits for what `beside` started, and makes a part of it. Its time in the table began when it was started.
+await() {
+    local status=0
+    wait "${aside_pids[$1]}" || status=$?
+    unset "aside_pids[$1]"
+    part "$1" said "$aside/$1" "$status"
+    times[-1]=$((SECONDS - aside_began[$1]))
+}
+
+said() {
+    cat "$1"
+    return "$2"
+}
 
 # Runs a command as one part of the checks: part NAME COMMAND...
 part() {
@@ -111,48 +137,76 @@ licenses() {
     "$deny" --locked check --hide-inclusion-graph licenses bans sources
 }
 
-install_torch() {
+install_the_rest() {
     # An older py-spy names functions without their class, so its stacks are tested too.
     "${pip[@]}" -r tests/requirements.txt &&
-        "${pip[@]}" --upgrade --target "$venv/older" -r tests/requirements-older.txt
+        "${pip[@]}" --upgrade --target "$venv/older" -r tests/requirements-older.txt || return
+    # It opens the page that `trainmon report` writes. Not every distribution packages it.
+    command -v chromium >/dev/null || command -v google-chrome >/dev/null || (need_package chromium) ||
+        echo 'tests/run.sh: no browser, so the page of `trainmon report` is not tested in one'
+    # It takes the metrics of `trainmon export`. Unpacked, not installed: the package would start a service.
+    if ! command -v prometheus >/dev/null && [ ! -x "$venv/bin/prometheus" ]; then
+        local unpacked
+        unpacked=$(mktemp -d)
+        if [ "$(id -u)" = 0 ]; then apt-get update -qq || true; fi
+        (cd "$unpacked" && apt-get download -qq prometheus && dpkg-deb -x prometheus_*.deb .) &&
+            cp "$unpacked"/usr/bin/prom* "$venv/bin/" || echo 'tests/run.sh: no Prometheus, so nothing is tested with one'
+        rm -rf "$unpacked"
+    fi
 }
 
 part 'linters and py-spy' "${pip[@]}" -r tests/requirements-quick.txt
 part 'format' cargo fmt --all -- --check
-part 'ruff' "$venv/bin/ruff" check tests
+part 'ruff' "$venv/bin/ruff" check measure tests
 part 'mypy' types
+if [ -z "$quick" ]; then
+    beside 'licenses, duplicates' licenses
+    beside 'torch (3 GB once)' install_the_rest
+fi
 part 'clippy' cargo clippy --quiet --all-targets -- -D warnings
+# These mostly wait. Those that watch for half a minute are left to the full run.
+cli() { cargo test --quiet --test cli -- --test-threads 8 "$@"; }
+long=(unkind_devices cost)
 
 if [ -n "$quick" ]; then
-    part 'build the tests' cargo test --quiet --no-run
+    names_of_tests=(architecture docs diagnosis screen)
+    part 'build the tests' cargo test --quiet --no-run --lib --examples --test cli "${names_of_tests[@]/#/--test=}"
     part 'unit tests' cargo test --quiet --lib
     part 'example of the diagnosis' cargo test --quiet --doc --package trainmon-diagnosis
-    for name in architecture docs diagnosis screen; do
+    for name in "${names_of_tests[@]}"; do
         part "$name" cargo test --quiet --test "$name"
     done
-    # These mostly wait. Those that watch for half a minute are left to the full run.
-    part 'cli' cargo test --quiet --test cli -- --test-threads 8 --skip unkind_devices --skip cost
+    part 'cli' cli "${long[@]/#/--skip=}"
     exit
 fi
 
-part 'licenses, duplicates' licenses
-part 'torch (3 GB once)' install_torch
-# It opens the page that `trainmon report` writes. Not every distribution packages it.
-command -v chromium >/dev/null || command -v google-chrome >/dev/null || (need_package chromium) ||
-    echo 'tests/run.sh: no browser, so the page of `trainmon report` is not tested in one'
-# It takes the metrics of `trainmon export`. Unpacked, not installed: the package would start a service.
-if ! command -v prometheus >/dev/null && [ ! -x "$venv/bin/prometheus" ]; then
-    unpacked=$(mktemp -d)
-    if [ "$(id -u)" = 0 ]; then apt-get update -qq || true; fi
-    (cd "$unpacked" && apt-get download -qq prometheus && dpkg-deb -x prometheus_*.deb .) &&
-        cp "$unpacked"/usr/bin/prom* "$venv/bin/" || echo 'tests/run.sh: no Prometheus, so nothing is tested with one'
-    rm -rf "$unpacked"
-fi
+part 'build the tests' cargo test --quiet --no-run
+# The names of the integration tests, without those that are run by themselves.
+others=()
+for path in tests/*.rs tests/*/main.rs crates/*/tests/*.rs; do
+    name=$(basename "${path%/main.rs}" .rs)
+    [ ! -f "$path" ] || [[ $name =~ ^(cli|terminal)$ ]] || others+=(--test "$name")
+done
+
+await 'licenses, duplicates'
+await 'torch (3 GB once)'
 part 'mypy, with torch' types
-part 'features' "$venv/bin/python" tests/dev.py features --check
-part 'Rust tests' cargo test --quiet
+part 'features' "$venv/bin/python" measure features --check
+part 'cli' cli "${long[@]/#/--skip=}"
+part 'cli, watching for long' cargo test --quiet --test cli -- "${long[@]}"
+part 'terminal' cargo test --quiet --test terminal -- --test-threads 4
+part 'other Rust tests' cargo test --quiet --lib --bins "${others[@]}"
+part 'examples in the docs' cargo test --quiet --doc
 part 'release build' cargo build --quiet --release --bins --examples
-part 'harness tests' "$venv/bin/python" -m unittest discover tests
-part 'size of the engine' "$venv/bin/python" tests/dev.py size
-part 'faults' "$venv/bin/python" tests/faults.py
-part 'short evaluation' "$venv/bin/python" tests/evaluate.py --quick --min-class 0.75 --no-contradictions
+# These two mostly wait, so they run at the same time.
+slow=tests/unit/test_inject.py
+fast=()
+for path in tests/unit/test_*.py; do [ "$path" = "$slow" ] || fast+=("$path"); done
+# What runs beside other parts ignores interrupts, which is what some of these tests send.
+units=(env --default-signal=INT,QUIT PYTHONPATH=tests "$venv/bin/python" -m unittest)
+beside 'Python tests, injected' "${units[@]}" "$slow"
+part 'Python tests' "${units[@]}" "${fast[@]}"
+await 'Python tests, injected'
+part 'size of the engine' "$venv/bin/python" measure size
+part 'faults' "$venv/bin/python" measure faults
+part 'short evaluation' "$venv/bin/python" measure evaluate --quick --min-class 0.75 --no-contradictions

@@ -172,7 +172,7 @@ fn hidden_part(settings: &Settings, verdict: &Verdict) -> Option<String> {
 mod tests {
     use super::*;
     use trainmon_diagnosis::diagnosis::causes::Cause;
-    use trainmon_rates::Frame;
+    use trainmon_waits::Frame;
 
     fn tick(at_s: u64, confidence: f64, change: impl Fn(&mut Verdict)) -> Tick {
         let mut verdict = Verdict {

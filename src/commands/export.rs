@@ -250,10 +250,10 @@ impl NodeKnowledge {
             self.rates = None;
             return;
         };
+        self.gpu_driver.clone_from(&gpus.driver);
         let sample = Sample { monotonic_ns: gpus.monotonic_ns, gpus: Some(gpus), ..Sample::default() };
         let rates = self.rates.get_or_insert_with(|| Rates::new(RatesOptions::default()));
-        let frame = rates.next(Arc::new(sample));
-        (self.gpus, self.gpu_driver) = (frame.gpus, frame.gpu_driver);
+        self.gpus = rates.next(Arc::new(sample)).gpu.rates;
     }
 }
 

@@ -64,8 +64,8 @@ use trainmon_diagnosis::pipeline::Tick;
 use trainmon_outputs::log::LogOut;
 use trainmon_outputs::whole_file::cannot_write;
 use trainmon_rates::RatesOptions;
-use trainmon_rates::frame::Frame;
 use trainmon_sources::{Roots, SourceOptions};
+use trainmon_waits::frame::Frame;
 
 /// The last frame and verdict that were shown or written.
 type LastMoment = (Arc<Frame>, Arc<Verdict>);

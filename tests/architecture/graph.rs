@@ -64,7 +64,7 @@ pub fn files(repository: &Path) -> Vec<File> {
         read(of_program, "lib.rs".into(), [Vec::new(), Vec::new()]),
         read(of_program, "main.rs".into(), [Vec::new(), vec!["main".into()]]),
     ];
-    let crates = std::fs::read_dir(repository.join("crates")).unwrap();
+    let crates = std::fs::read_dir(repository.join("crates")).into_iter().flatten();
     let mut crates: Vec<_> = crates.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     crates.sort();
     found.extend(crates.iter().map(|name| {

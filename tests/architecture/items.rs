@@ -9,8 +9,7 @@ use crate::tokens::{Kind, Token};
 pub struct Items {
     /// Structs, enums, unions, traits and type aliases.
     pub types: Vec<Item>,
-    /// Constants and statics, and the rows of `thresholds!`.
-    pub constants: Vec<(Item, String)>,
+    pub constants: Vec<Constant>,
     pub functions: Vec<Item>,
     pub fields: Vec<Item>,
 }
@@ -21,6 +20,14 @@ pub struct Item {
     pub name: String,
     pub line: usize,
     pub last_line: usize,
+}
+
+/// A constant or a static, or a row of `thresholds!`, which has no type.
+#[derive(Debug)]
+pub struct Constant {
+    pub item: Item,
+    pub typed: Option<String>,
+    pub value: String,
 }
 
 impl Item {
@@ -109,7 +116,8 @@ impl Items {
                 let end = tokens.iter().position(|token| token.is(';')).unwrap_or(tokens.len() - 1);
                 let value = tokens[..end].iter().position(|token| token.is('=')).map_or(end, |equals| equals + 1);
                 if !of_type {
-                    self.constants.push((declared(end), written(&tokens[value..end])));
+                    let typed = Some(written(&tokens[3..(value - 1).max(3)]));
+                    self.constants.push(Constant { item: declared(end), typed, value: written(&tokens[value..end]) });
                 }
                 end + 1
             }
@@ -128,7 +136,8 @@ impl Items {
             let (name, line, last_line) =
                 (row[at].word().unwrap_or_default().to_owned(), row[at].line, row[at].last_line);
             let value = row[at..].split(|token| token.is(',')).next().and_then(|value| value.get(2..));
-            self.constants.push((Item { name, line, last_line }, written(value.unwrap_or_default())));
+            let item = Item { name, line, last_line };
+            self.constants.push(Constant { item, typed: None, value: written(value.unwrap_or_default()) });
         }
     }
 
@@ -188,7 +197,7 @@ mod tests {
             C = 0.5, \"share\", \"x = 1, y\"; D = -2.0, \"s\", \"z\"; }
             impl X { const E: u8 = 1; } fn f(g: *const u8) { const H: &str = \"h\"; } #[cfg(test)] const I: u8 = 1;",
         );
-        let found: Vec<_> = items.constants.iter().map(|(item, value)| format!("{} {value}", item.name)).collect();
+        let found: Vec<_> = items.constants.iter().map(|one| format!("{} {}", one.item.name, one.value)).collect();
         assert_eq!(found, ["A 60 * 60", "B [ 1 , 2 ", "C 0.5", "D - 2.0", "H \"h\""]);
     }
 

@@ -12,7 +12,7 @@ use serde_json::Value;
 use trainmon::sources::simulated_device::{DeviceState, SimulatedGpu};
 
 use crate::outcome::{as_user, finish, not_seen, program_for_all, refused, verdict, wait_for};
-use crate::process::{Target, library, pause, rows, rows_of, signal, state, text, this_test, trainmon, until};
+use crate::process::{Target, helper, library, pause, rows, rows_of, signal, state, text, trainmon, until};
 
 /// Above the highest PID that Linux gives out (PID_MAX_LIMIT is the first that it does not).
 const NOBODY: &str = "4194304";
@@ -254,11 +254,10 @@ fn a_busy_loop_is_no_training() {
 
 #[test]
 fn a_server_is_no_training() {
-    let mut command = this_test(module_path!(), "echo_server");
-    let mut target = Target::spawn(command.arg("--nocapture").stdout(Stdio::piped()));
-    let mut lines = BufReader::new(target.0.stdout.take().unwrap()).lines().map(Result::unwrap);
-    let line = lines.find(|line| line.contains("port=")).unwrap();
-    let port: u16 = line.rsplit('=').next().unwrap().parse().unwrap();
+    let mut target = Target::spawn(helper(&["echo"]).stdout(Stdio::piped()));
+    let mut port = String::new();
+    BufReader::new(target.0.stdout.take().unwrap()).read_line(&mut port).unwrap();
+    let port: u16 = port.trim().parse().unwrap();
     std::thread::spawn(move || {
         let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
         let mut answer = [0; 4];
@@ -267,16 +266,6 @@ fn a_server_is_no_training() {
         }
     });
     assert_no_bottleneck(&diagnose(&target.pid(), "3s", &[]));
-}
-
-#[test]
-#[ignore = "run by a_server_is_no_training"]
-fn echo_server() {
-    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
-    println!("\nport={}", listener.local_addr().unwrap().port());
-    let (mut stream, _) = listener.accept().unwrap();
-    let mut question = [0; 4];
-    while stream.read_exact(&mut question).is_ok() && stream.write_all(&question).is_ok() {}
 }
 
 #[test]

@@ -569,8 +569,7 @@ fn the_official_client_calls_every_tool() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let target = Target::sleeping();
     let mut command = Command::new(python);
-    // Without its folder on the path, which has a module called `numbers`.
-    command.arg("-P").arg(root.join("tests/harness/mcp_client.py")).arg(crate::process::PROGRAM);
+    command.arg(root.join("tests/support/mcp_client.py")).arg(crate::process::PROGRAM);
     let folder = tempfile::tempdir().unwrap();
     let trace = folder.path().join("trace.json");
     let made = MadeTrace {

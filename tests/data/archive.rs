@@ -6,11 +6,12 @@ use trainmon::diagnosis::causes::Cause;
 use trainmon::diagnosis::verdict::{Advice, Class, Evidence, Subject, Unavailable, WorkerVerdict};
 use trainmon::diagnosis::{Signal, Verdict};
 use trainmon::history::archive::{Archive, Limits};
-use trainmon::rates::Frame;
-use trainmon::rates::frame::{CpuRates, GpuRates, HostRates, ProcessRates, StorageRates, TrainerRates, WorkerRates};
-use trainmon::rates::time_split::TimeSplit;
+use trainmon::rates::frame::{CpuRates, GpuRates, HostRates, ProcessRates, StorageRates};
 use trainmon::sample::{ProcessId, ProcessRole};
 use trainmon::text::format::Unit;
+use trainmon::waits::Frame;
+use trainmon::waits::frame::{TrainerRates, WorkerRates};
+use trainmon::waits::time_split::TimeSplit;
 
 /// Numbers that look random and are the same every time.
 struct Noise(u64);

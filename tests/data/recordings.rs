@@ -1,5 +1,5 @@
 //! The diagnosis held against recorded runs whose truth is known: `recordings/NAME.tmz` with what is true about it in
-//! `recordings/NAME.json`. `tests/dev.py record` makes both.
+//! `recordings/NAME.json`. `python measure record` makes both.
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -22,7 +22,6 @@ use trainmon::outputs::log::{self, Existing};
 use trainmon::outputs::recording::Recorder;
 use trainmon::outputs::{anonymise, json};
 use trainmon::pipeline::{Pipeline, Tick};
-use trainmon::rates::{Rates, Wait};
 use trainmon::sample::recording::{Header, SCHEMA};
 use trainmon::sample::{JobSample, ProcessSample, Sample, ThreadSample};
 use trainmon::sources::job::JobReader;
@@ -30,6 +29,7 @@ use trainmon::sources::recording::Recording;
 use trainmon::sources::sampler::Sampler;
 use trainmon::tui::{App, AppOptions, Job, Message};
 use trainmon::views::stages::{StageKind, stages};
+use trainmon::waits::{Frames, Wait};
 
 /// The log and the verdict may differ by this much over the same time, percent: the verdict learns while the rows are written.
 const APART: f64 = 2.0;
@@ -608,7 +608,7 @@ fn a_live_run_replays_to_its_own_frames() {
     child.kill().unwrap();
     child.wait().unwrap();
     let frames = |samples: Vec<Sample>| {
-        let mut rates = Rates::default();
+        let mut rates = Frames::default();
         samples.into_iter().map(|sample| rates.next(Arc::new(sample))).collect::<Vec<_>>()
     };
     let read = Recording::new(&written(&header(), &samples)[..]).unwrap().map(Result::unwrap).collect();

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use trainmon::diagnosis::Verdict;
 use trainmon::diagnosis::causes::Cause;
 use trainmon::pipeline::Pipeline;
-use trainmon::rates::Wait;
 use trainmon::sample::Sample;
 use trainmon::sample::recording::{Header, OLDEST_SCHEMA, SCHEMA};
 use trainmon::sources::recording::Recording;
+use trainmon::waits::Wait;
 
 fn kept(schema: u32) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/fixtures/recordings/schema-{schema}.tmz"))

@@ -1,4 +1,4 @@
-//! A short version of `python tests/dev.py watch`: what is told of jobs in which nothing changes, and how soon of others.
+//! A short version of `python measure watch`: what is told of jobs in which nothing changes, and how soon of others.
 
 #[path = "../support/watch_days.rs"]
 mod watch_days;

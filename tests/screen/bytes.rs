@@ -6,16 +6,16 @@ use std::sync::{Arc, LazyLock};
 use crate::app::*;
 use crossterm::event::KeyCode;
 use trainmon::diagnosis::verdict::Verdict;
-use trainmon::rates::Frame;
 use trainmon::rates::frame::{CpuRates, DeviceRates, GpuProcessRates, NetRates};
 use trainmon::rates::neighbours::{NeighbourRates, Neighbours};
-use trainmon::rates::stacks::{Activities, Activity, CodePlace, ProcessStacks};
 use trainmon::rates::threads::{ThreadRates, ThreadRoleRates};
 use trainmon::sample::{ProcessRole, ThreadRole};
 use trainmon::tui::encode::encode;
 use trainmon::tui::pages::Page;
 use trainmon::tui::theme::{Depth, Theme};
 use trainmon::tui::{self, App, AppOptions, Message};
+use trainmon::waits::Frame;
+use trainmon::waits::stacks::{Activities, Activity, CodePlace, ProcessStacks};
 
 const SIZE: (u16, u16) = (120, 40);
 /// Begin and end of synchronised update, which the terminal's file puts around every frame.

@@ -4,8 +4,9 @@ use crate::app::*;
 use crossterm::event::KeyCode;
 use trainmon::diagnosis::Verdict;
 use trainmon::diagnosis::chain::{ChainNode, NodeKind, NodeState};
-use trainmon::rates::chain::paths::{ChainRates, WaitEdge, WaitEnd, WaitHop, WaitPath};
 use trainmon::tui::App;
+use trainmon::waits::chain::paths::{ChainRates, WaitHop, WaitPath};
+use trainmon::waits::taxonomy::{Edge, End};
 
 const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 60)];
 
@@ -25,7 +26,7 @@ fn node(node: u32, kind: &str, pid: u32, name: &str, state: &str, share: f64) ->
 /// Four workers, one of which reads from a disk now and then, and an address.
 pub fn workers() -> Vec<ChainNode> {
     let worker = |number, share| ChainNode {
-        by: Some(WaitEdge::Reads),
+        by: Some(Edge::Reads),
         at: Some("decode_image (work.py:22)".into()),
         ..node(number, "process", 1300 + number, "data-loader worker", "cpu", share)
     };
@@ -37,7 +38,7 @@ pub fn workers() -> Vec<ChainNode> {
         worker(3, 0.12),
         worker(4, 0.06),
         ChainNode {
-            by: Some(WaitEdge::Reads),
+            by: Some(Edge::Reads),
             waits_for: vec![6],
             ..node(5, "process", 1304, "data-loader worker", "disk", 0.05)
         },
@@ -53,11 +54,11 @@ fn locked() -> Vec<ChainNode> {
     vec![
         ChainNode { waits_for: vec![1], tid: Some(1240), ..node(0, "thread", 1234, "loop", "waits", 0.55) },
         by(
-            WaitEdge::FileLock,
+            Edge::FileLock,
             ChainNode { waits_for: vec![2], ..node(1, "lock", 0, "/data/cache/index.lock", "lock", 0.55) },
         ),
-        by(WaitEdge::FileLock, ChainNode { waits_for: vec![3], ..node(2, "process", 321, "python", "waits", 0.55) }),
-        by(WaitEdge::Writes, node(3, "process", 777, "log-collector", "sleeps", 0.55)),
+        by(Edge::FileLock, ChainNode { waits_for: vec![3], ..node(2, "process", 321, "python", "waits", 0.55) }),
+        by(Edge::Writes, node(3, "process", 777, "log-collector", "sleeps", 0.55)),
         ChainNode { tid: Some(1240), ..node(4, "thread", 1234, "loop", "cpu", 0.45) },
     ]
 }
@@ -65,13 +66,14 @@ fn locked() -> Vec<ChainNode> {
 /// What is followed in second `t`.
 pub fn rates(t: u64) -> ChainRates {
     let waits = 0.5 + 0.3 * (t as f64 / 11.0 * std::f64::consts::TAU).sin();
-    let path = |hops, end, share: f64| WaitPath { hops, end, name: None, seconds: share as f32, idle_s: 0.0 };
-    let worker = || vec![WaitHop { by: WaitEdge::Reads, pid: 1301, tid: 1301 }];
+    let path =
+        |hops, end, share: f64| WaitPath { hops, end, name: None, lock: None, seconds: share as f32, idle_s: 0.0 };
+    let worker = || vec![WaitHop { by: Edge::Reads, pid: 1301, tid: 1301 }];
     let paths = vec![
-        path(worker(), WaitEnd::Cpu, waits),
-        path(worker(), WaitEnd::Disk, 0.05),
-        path(Vec::new(), WaitEnd::Net("10.0.3.7:443".into()), 0.04),
-        path(Vec::new(), WaitEnd::Cpu, 0.91 - waits),
+        path(worker(), End::Cpu, waits),
+        path(worker(), End::Disk, 0.05),
+        WaitPath { name: Some("10.0.3.7:443".into()), ..path(Vec::new(), End::Net, 0.04) },
+        path(Vec::new(), End::Cpu, 0.91 - waits),
     ];
     ChainRates {
         process: id(1234),
@@ -132,7 +134,7 @@ fn a_tree_that_is_longer_than_the_page_is_scrolled() {
     let mut chain = workers();
     chain[0].waits_for.extend(9..32);
     chain.extend((9..32).map(|n| ChainNode {
-        by: Some(WaitEdge::Reads),
+        by: Some(Edge::Reads),
         ..node(n, "process", 2000 + n, "data-loader worker", "cpu", 0.01)
     }));
     let size = (80, 24);

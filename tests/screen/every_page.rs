@@ -11,15 +11,15 @@ use serde_json::Value;
 use trainmon::commands::screen;
 use trainmon::diagnosis::Verdict;
 use trainmon::diagnosis::verdict::{Hottest, MainThread, Rank, Stages, Subject, Unavailable, WorkerVerdict};
-use trainmon::rates::Frame;
 use trainmon::rates::frame::{DeviceRates, GpuProcessRates, NetRates};
 use trainmon::rates::neighbours::{NeighbourRates, Neighbours};
-use trainmon::rates::stacks::{Activities, Activity, CodePlace, ProcessStacks};
 use trainmon::rates::threads::{ThreadRates, ThreadRoleRates};
 use trainmon::sample::{SourceState, SourceStatus, Sources};
 use trainmon::tui::keys::{Action, TABLE};
 use trainmon::tui::pages::Page;
 use trainmon::tui::{App, AppOptions, Effect, Message};
+use trainmon::waits::Frame;
+use trainmon::waits::stacks::{Activities, Activity, CodePlace, ProcessStacks};
 
 const HELP: char = '?';
 /// What could steer a terminal, reorder a line or be taken for markup.

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use crate::app::*;
 use crossterm::event::KeyCode;
 use proptest::prelude::*;
-use trainmon::rates::Frame;
-use trainmon::rates::frame::{CpuRates, GpuProcessRates, GpuRates, ProcessRates, TrainerRates};
+use trainmon::rates::frame::{CpuRates, GpuProcessRates, GpuRates, ProcessRates};
 use trainmon::rates::neighbours::{NeighbourRates, Neighbours};
 use trainmon::rates::threads::{ThreadRates, ThreadRoleRates};
 use trainmon::sample::{GpuProcess, ProcessRole, SourceState, SourceStatus, Sources, ThreadRole};
 use trainmon::tui::{App, Message, Theme};
+use trainmon::waits::Frame;
+use trainmon::waits::frame::TrainerRates;
 
 const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 60)];
 const GIB: u64 = 1 << 30;

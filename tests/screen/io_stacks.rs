@@ -11,13 +11,13 @@ use trainmon::diagnosis::verdict::{
     Ceiling, Class, Evidence, Hottest, Limit, MainThread, Rank, Subject, Unavailable,
 };
 use trainmon::diagnosis::{Signal, Verdict};
-use trainmon::rates::Frame;
 use trainmon::rates::frame::{DeviceRates, MountRates, NetRates};
-use trainmon::rates::stacks::{Activities, Activity, CodePlace, ProcessStacks};
-use trainmon::rates::time_split::TimeSplit;
 use trainmon::sample::{MountKind, ProcessRole, SourceState, SourceStatus, Sources};
 use trainmon::text::format::Unit;
 use trainmon::tui::{App, Message, Theme};
+use trainmon::waits::Frame;
+use trainmon::waits::stacks::{Activities, Activity, CodePlace, ProcessStacks};
+use trainmon::waits::time_split::TimeSplit;
 
 const MIB: f64 = 1_048_576.0;
 const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 60)];

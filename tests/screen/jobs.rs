@@ -10,8 +10,8 @@ use ratatui::style::Modifier;
 use trainmon::diagnosis::causes::Cause;
 use trainmon::diagnosis::verdict::{Class, Rank};
 use trainmon::jobs::JobCandidate;
-use trainmon::rates::Frame;
 use trainmon::tui::{App, AppOptions, Effect, Message, Theme};
+use trainmon::waits::Frame;
 
 const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 60)];
 const SECOND: JobKey = JobKey(1);

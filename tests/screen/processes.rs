@@ -6,11 +6,11 @@ use std::sync::Arc;
 use crate::app::*;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use trainmon::diagnosis::verdict::{Stages, WorkerVerdict};
-use trainmon::rates::Frame;
 use trainmon::rates::frame::ProcessRates;
 use trainmon::rates::threads::ThreadRates;
 use trainmon::sample::{ProcessRole, ThreadRole};
 use trainmon::tui::{App, AppOptions, Effect, Message, Theme};
+use trainmon::waits::Frame;
 
 const SMALL: (u16, u16) = (80, 24);
 

@@ -12,9 +12,9 @@ use trainmon::profiles::account::{
     Bound, CollectiveRow, CopyDirection, CopyRow, DeviceAccount, EfficiencyAccount, EfficiencyRow, IdleBy,
     IdleReason, IdleRow, KernelRow, LoopAccount, ModuleRow, OperatorRow, ProfileAccount, StepMark, SyncRow,
 };
-use trainmon::rates::Frame;
 use trainmon::tui::pages::Page;
 use trainmon::tui::{App, AppOptions, Theme};
+use trainmon::waits::Frame;
 
 const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 60)];
 const SMALL: (u16, u16) = (80, 24);

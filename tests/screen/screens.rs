@@ -171,7 +171,7 @@ fn what_was_not_measured_is_a_dash() {
     empty.storage = Default::default();
     empty.job = Default::default();
     for w in &mut empty.workers {
-        *w = trainmon::rates::frame::WorkerRates { id: w.id, ..Default::default() };
+        *w = trainmon::waits::frame::WorkerRates { id: w.id, ..Default::default() };
     }
     for p in &mut empty.processes {
         (p.cpu_pct, p.run_delay_share, p.read_bytes_per_s) = (None, None, None);

@@ -15,15 +15,15 @@ use trainmon::history::archive::Limits;
 pub use trainmon::jobs::{JobEvent, JobKey, Target};
 pub use trainmon::pipeline::Tick;
 use trainmon::pipeline::same_cause;
-use trainmon::rates::Frame;
 use trainmon::rates::frame::{
-    CpuRates, GpuLink, GpuRates, HostRates, JobRates, MountRates, ProcessRates, StorageRates, TrainerRates,
-    WorkerRates,
+    CpuRates, GpuLink, GpuRates, HostRates, JobRates, MountRates, ProcessRates, StorageRates,
 };
-use trainmon::rates::time_split::TimeSplit;
 use trainmon::sample::{MountKind, ProcessId, ProcessRole, Sample, Sources};
 use trainmon::text::format::Unit;
 use trainmon::tui::{self, App, AppOptions, Effect, Message, Theme, keys};
+use trainmon::waits::Frame;
+use trainmon::waits::frame::{TrainerRates, WorkerRates};
+use trainmon::waits::time_split::TimeSplit;
 
 pub static COLOUR: LazyLock<Theme> = LazyLock::new(Theme::default);
 pub const PLAIN: Theme = Theme::plain(false);

@@ -26,12 +26,11 @@ pub fn with_environment(mut command: Command, arguments: &[&str]) -> Command {
     command
 }
 
-/// This test program again, to run one test of it alone, also one that is ignored otherwise: `module_path!()` of the file
-/// that it stands in, and its name.
+/// This test program again, to run one test of it alone: `module_path!()` of the file that it is in, and its name.
 pub fn this_test(module: &str, name: &str) -> Command {
     let path = module.split_once("::").map_or(name.to_owned(), |(_program, module)| format!("{module}::{name}"));
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", &path, "--include-ignored", "--test-threads=1"]);
+    command.args(["--exact", &path, "--test-threads=1"]);
     command
 }
 
@@ -47,6 +46,19 @@ fn example(file: &str) -> PathBuf {
     let built = profile.join("examples").join(file);
     assert!(built.exists(), "{} is missing: cargo build --examples", built.display());
     built
+}
+
+/// A process that a test needs beside itself (see `support/helper.rs`).
+pub fn helper(words: &[&str]) -> Command {
+    let mut command = Command::new(example("helper"));
+    command.args(words);
+    command
+}
+
+/// The words of a command, the program first.
+pub fn words(command: &Command) -> Vec<String> {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words.map(|word| word.to_str().unwrap().to_owned()).collect()
 }
 
 /// A stand-in for py-spy in this folder, whose name tells it what to do (see `support/fake_py_spy.sh`).

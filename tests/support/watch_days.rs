@@ -22,10 +22,10 @@ use trainmon::diagnosis::causes::Cause;
 use trainmon::diagnosis::verdict::{Class, Phase};
 use trainmon::diagnosis::{Context, Diagnosis, LOOK_BACK_S, Verdict};
 use trainmon::pipeline::{Pipeline, Tick};
-use trainmon::rates::Frame;
-use trainmon::rates::time_split::TimeSplit;
 use trainmon::sample::{JobSample, ProcessRole, ProgressBar, Sample};
 use trainmon::sources::recording::Recording;
+use trainmon::waits::Frame;
+use trainmon::waits::time_split::TimeSplit;
 use trainmon::watch::{EventDetails, EventKind, EventState, WatchEvent, WatchOptions, Watcher};
 
 const DAY_S: f64 = 86_400.0;

@@ -1,21 +1,15 @@
 //! `trainmon run` in a terminal: which signals reach the program, how often, and what is left of its output.
 
 use std::fs;
-use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use rustix::process::Signal;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
-use signal_hook::iterator::SignalsInfo;
-use signal_hook::iterator::exfiltrator::WithOrigin;
 use tempfile::TempDir;
 use trainmon::tui::keys::Action;
 
-use crate::process::{PROGRAM, pause, until};
+use crate::process::{PROGRAM, helper, pause, until, words};
 use crate::pty::{Conditions, Screen, key};
-
-const FOLDER: &str = "LISTENER_FOLDER";
 
 /// A program that writes down each signal that it gets, and ends with 9 once there is a file `done`.
 struct Listener {
@@ -25,10 +19,9 @@ struct Listener {
 
 impl Listener {
     fn new() -> Self {
-        let program = std::env::current_exe().unwrap().to_str().unwrap().to_owned();
-        let test = "run::listener";
-        let arguments = [&program, "--exact", test, "--include-ignored", "--nocapture", "--test-threads=1"];
-        Self { folder: tempfile::tempdir().unwrap(), arguments: arguments.map(str::to_owned).to_vec() }
+        let folder = tempfile::tempdir().unwrap();
+        let arguments = words(&helper(&["listen", folder.path().to_str().unwrap()]));
+        Self { folder, arguments }
     }
 
     /// Runs it under trainmon in a terminal, and waits until it listens.
@@ -43,7 +36,7 @@ impl Listener {
         arguments.push("--");
         arguments.extend(self.arguments.iter().map(String::as_str));
         let folder = self.folder.path().to_str().unwrap();
-        let environment = [(FOLDER, folder), ("TMPDIR", folder)];
+        let environment = [("TMPDIR", folder)];
         let given = Conditions { environment: &environment, ..Conditions::default() };
         let screen = Screen::start(starts[0], &arguments, &given);
         until("the program listens", || self.path("ready").exists());
@@ -68,25 +61,6 @@ impl Listener {
     fn end(&self) {
         fs::write(self.path("done"), "").unwrap();
     }
-}
-
-#[test]
-#[ignore = "run by Listener"]
-fn listener() {
-    let Some(folder) = std::env::var_os(FOLDER).map(PathBuf::from) else { return };
-    let mut signals = SignalsInfo::<WithOrigin>::new([SIGTERM, SIGHUP, SIGINT, SIGUSR1, SIGUSR2]).unwrap();
-    let mut heard = fs::File::options().create(true).append(true).open(folder.join("heard")).unwrap();
-    fs::write(folder.join("ready"), "").unwrap();
-    // It does not outlive a test that fails.
-    let parent = rustix::process::getppid();
-    while !folder.join("done").exists() && rustix::process::getppid() == parent {
-        // With their origin they are queued, so that each is counted.
-        for origin in signals.pending() {
-            writeln!(heard, "{}", signal_hook::low_level::signal_name(origin.signal).unwrap()).unwrap();
-        }
-        pause(2);
-    }
-    std::process::exit(9);
 }
 
 #[test]

@@ -1,30 +1,23 @@
 //! The terminal in a real pseudo-terminal: entered, painted, suspended, and given back as it was, whatever happens.
 //!
-//! The child is this same test program, started again with a mode in its environment.
+//! What draws is `tests/support/helper.rs`.
 
-use trainmon::tui;
-use trainmon::tui::Theme;
 use trainmon::tui::terminal::{Terminal, TerminalOptions};
-use trainmon::tui::theme::Depth;
 
-use crate::app::*;
-use crate::process::this_test;
+use crate::process::{helper, words};
 use crate::pty::{Conditions, Left, Screen, shown_after};
 
-const MODE: &str = "TRAINMON_TEST_CHILD";
 const SIZE: (u16, u16) = (80, 24);
 
-/// Runs `program` in a terminal of this size, with the mode in its environment.
-fn in_terminal(program: &str, args: &[&str], mode: &str, size: (u16, u16)) -> Left {
-    let environment = [(MODE, mode), ("RUST_BACKTRACE", "0")];
-    Screen::start(program, args, &Conditions { size, environment: &environment, ..Conditions::default() }).left()
+/// Runs a command in a terminal of this size.
+fn in_terminal(call: &[&str], size: (u16, u16)) -> Left {
+    let given = Conditions { size, environment: &[("RUST_BACKTRACE", "0")], ..Conditions::default() };
+    Screen::start(call[0], &call[1..], &given).left()
 }
 
-/// This program and the arguments that make it run [`child`].
-fn child_call() -> Vec<String> {
-    let command = this_test(module_path!(), "child");
-    let words = std::iter::once(command.get_program()).chain(command.get_args());
-    words.map(|word| word.to_str().unwrap().to_owned()).collect()
+/// The command that draws in this mode.
+fn drawing(mode: &str) -> Vec<String> {
+    words(&helper(&["draw", mode]))
 }
 
 fn run(mode: &str) -> Left {
@@ -32,59 +25,7 @@ fn run(mode: &str) -> Left {
 }
 
 fn run_at(mode: &str, size: (u16, u16)) -> Left {
-    let call = child_call();
-    in_terminal(&call[0], &call[1..].iter().map(String::as_str).collect::<Vec<_>>(), mode, size)
-}
-
-/// The theme that the mode names.
-fn theme() -> Theme {
-    let depth = match std::env::var(MODE).unwrap_or_default().as_str() {
-        "colours-16" => Depth::Ansi16,
-        "colours-none" => Depth::None,
-        _ => Depth::Indexed256,
-    };
-    Theme { depth, ..*COLOUR }
-}
-
-#[test]
-#[ignore = "only the other tests of this file start it"]
-fn child() {
-    let Ok(mode) = std::env::var(MODE) else { return };
-    let mut terminal =
-        Terminal::enter(TerminalOptions { mouse: mode.starts_with("mouse"), screen: mode == "copy-in-screen" })
-            .unwrap();
-    let app = running(theme(), terminal.size(), Job::default());
-    terminal.draw(|buf| drop(tui::draw(buf, &app))).unwrap();
-    match mode.as_str() {
-        "same" => {
-            for _ in 0..5 {
-                terminal.draw(|buf| drop(tui::draw(buf, &app))).unwrap();
-            }
-        }
-        "repaint" => {
-            terminal.repaint();
-            terminal.draw(|buf| drop(tui::draw(buf, &app))).unwrap();
-        }
-        "panic" => panic!("the screen fell over"),
-        "panic-elsewhere" => {
-            let _ = std::thread::spawn(|| panic!("a source fell over")).join();
-            terminal.draw(|buf| drop(tui::draw(buf, &app))).unwrap();
-        }
-        "suspend" => {
-            terminal.suspend().unwrap();
-            terminal.draw(|buf| drop(tui::draw(buf, &app))).unwrap();
-        }
-        "copy" => terminal.copy("wörter").unwrap(),
-        "copy-in-screen" => terminal.copy(&"wörter ".repeat(300)).unwrap(),
-        "mouse-off" => {
-            terminal.mouse(false).unwrap();
-            terminal.suspend().unwrap();
-            terminal.resumed().unwrap();
-            terminal.draw(|buf| drop(tui::draw(buf, &app))).unwrap();
-            terminal.mouse(true).unwrap();
-        }
-        _ => {}
-    }
+    in_terminal(&drawing(mode).iter().map(String::as_str).collect::<Vec<_>>(), size)
 }
 
 #[test]
@@ -122,7 +63,7 @@ fn a_panic_of_the_screen_restores_before_it_speaks() {
 
 #[test]
 fn where_there_is_no_other_screen_to_go_back_to_the_picture_is_wiped_off() {
-    for (mode, left) in [("plain", "test result"), ("panic", "panicked at")] {
+    for (mode, left) in [("plain", "the terminal is given back"), ("panic", "panicked at")] {
         let text = run(mode).text().replace("\x1b[?1049h", "").replace("\x1b[?1049l", "");
         let contents = shown_after(text.as_bytes(), SIZE).screen().contents();
         assert!(contents.contains(left) && !contents.contains("too few workers"), "{contents}");
@@ -147,8 +88,9 @@ fn suspending_without_job_control_comes_straight_back() {
 
 #[test]
 fn suspending_hands_the_terminal_to_the_shell_and_fg_brings_the_screen_back() {
-    let script = format!("set -m; {}; stty -a; echo IN-SHELL; fg >/dev/null; echo AFTER", child_call().join(" "));
-    let seen = in_terminal("bash", &["-c", &script], "suspend", SIZE);
+    let script =
+        format!("set -m; {}; stty -a; echo IN-SHELL; fg >/dev/null; echo AFTER", drawing("suspend").join(" "));
+    let seen = in_terminal(&["bash", "-c", &script], SIZE);
     seen.assert_restored();
     let text = seen.text();
     let (before, after) = text.split_at(text.find("IN-SHELL").expect(&text));
@@ -208,7 +150,7 @@ fn a_mouse_that_was_left_to_the_terminal_stays_so_after_a_stop() {
 fn sixteen_colours_go_out_as_every_terminal_knows_them() {
     for (depth, forms) in [("16", [true, false]), ("256", [false, true]), ("none", [false, false])] {
         let seen = run(&format!("colours-{depth}"));
-        // The test's runner writes in colours before and after.
+        // What the helper writes before and after is not of the screen.
         let text = seen.text();
         let ours = text.split("\x1b[?1049").nth(1).unwrap();
         let parameters: Vec<&str> = ours

@@ -49,7 +49,7 @@ class Label:
     companions: tuple[str, ...] = ()
     #: Whether the share of data wait can be held against the verdict's.
     wait_scored: bool = True
-    #: The harness stops the job with SIGSTOP before watching.
+    #: The evaluation stops the job with SIGSTOP before watching.
     stop: bool = False
     #: Kept out of the runs that thresholds are calibrated on.
     held_out: bool = False

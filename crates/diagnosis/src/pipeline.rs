@@ -8,10 +8,11 @@ use crate::diagnosis::loop_time::LoopTime;
 use crate::diagnosis::profiled::{self, TakenProfile};
 use crate::diagnosis::{Context, Diagnosis, LOOK_BACK_S, Verdict};
 use trainmon_base::text::sanitise;
-use trainmon_rates::time_split::TimeSplit;
-use trainmon_rates::{Frame, GpuChoice, Rates, RatesOptions};
+use trainmon_rates::{GpuChoice, RatesOptions};
 use trainmon_sample::Sample;
 use trainmon_sample::recording::Header;
+use trainmon_waits::time_split::TimeSplit;
+use trainmon_waits::{Frame, Frames};
 
 /// Most frames that the diagnosis looks back on: a minute at ten a second. A recording can have any number in no time.
 const FRAMES: usize = 600;
@@ -41,7 +42,7 @@ pub struct Tick {
 /// Rates and diagnosis of one attachment or recording.
 #[derive(Debug)]
 pub struct Pipeline {
-    rates: Rates,
+    frames: Frames,
     diagnosis: Diagnosis,
     loop_time: LoopTime,
     /// Frames that the diagnosis may look back on, oldest first; none from before a gap.
@@ -61,7 +62,7 @@ impl Pipeline {
     /// An empty pipeline for one attached process. `options` name GPUs that are judged in place of those that the job uses.
     pub fn new(context: Context, options: RatesOptions) -> Self {
         Self {
-            rates: Rates::new(options),
+            frames: Frames::new(options),
             diagnosis: Diagnosis::new(context.clone()),
             loop_time: LoopTime::default(),
             recent: VecDeque::new(),
@@ -91,7 +92,7 @@ impl Pipeline {
     /// there, and values that cannot be true are left out.
     pub fn push(&mut self, sample: Arc<Sample>) -> Arc<Tick> {
         self.follow_program(&sample);
-        let frame = Arc::new(self.rates.next(Arc::clone(&sample)));
+        let frame = Arc::new(self.frames.next(Arc::clone(&sample)));
         self.remember(&frame);
         self.take_profile(&sample);
         let judged = match &self.of_trace {
@@ -133,7 +134,7 @@ impl Pipeline {
             self.diagnosis.rename(&self.context.command);
         }
         if execs_before != target.execs {
-            self.rates.begin_anew();
+            self.frames.begin_anew();
             self.diagnosis = Diagnosis::new(self.context.clone());
             self.loop_time = LoopTime::default();
             self.recent.clear();

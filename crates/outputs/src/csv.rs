@@ -16,8 +16,8 @@ pub(super) use columns::hundredths;
 pub use columns::{COLUMNS, Column, GPU_COLUMNS, LAST_COLUMNS};
 use trainmon_diagnosis::diagnosis::Verdict;
 use trainmon_diagnosis::pipeline::Tick;
-use trainmon_rates::Frame;
 use trainmon_rates::frame::GpuRates;
+use trainmon_waits::Frame;
 
 /// Most groups of GPU columns (the largest hosts have 16 GPUs, or a few dozen MIG instances).
 pub const GROUPS_MAX: usize = 64;

@@ -4,8 +4,8 @@ use proptest::prelude::*;
 
 use super::*;
 use trainmon_diagnosis::diagnosis::verdict::Class;
-use trainmon_rates::frame::{TrainerRates, WorkerRates};
-use trainmon_rates::time_split::TimeSplit;
+use trainmon_waits::frame::{TrainerRates, WorkerRates};
+use trainmon_waits::time_split::TimeSplit;
 
 /// The header as the contract lists it, for one device.
 const CONTRACT: &str = "timestamp,elapsed_s,pid,phase,class,cause,confidence,input_wait_pct,device_sync_pct,\

@@ -13,7 +13,6 @@ use trainmon_base::text::{fit, sanitise};
 use trainmon_base::zone;
 use trainmon_diagnosis::diagnosis::Verdict;
 use trainmon_diagnosis::diagnosis::verdict::Class;
-use trainmon_rates::time_split::LoopActivity;
 use trainmon_views::comparison::ComparisonPage;
 use trainmon_views::profile_sections;
 use trainmon_views::report::{
@@ -21,6 +20,7 @@ use trainmon_views::report::{
 };
 use trainmon_views::run_report::RunReport;
 use trainmon_views::stages::{Stage, stages};
+use trainmon_waits::time_split::LoopActivity;
 
 const STYLE: &str = include_str!("../../../assets/report/report.css");
 const SCRIPT: &str = include_str!("../../../assets/report/report.js");

@@ -11,10 +11,11 @@ use crate::testing_views::verdict;
 use trainmon_diagnosis::diagnosis::verdict::Steps;
 use trainmon_diagnosis::history::run::WholeRun;
 use trainmon_diagnosis::pipeline::Tick;
-use trainmon_rates::Frame;
-use trainmon_rates::frame::{GpuRates, HostRates, JobRates, TrainerRates, WorkerRates};
-use trainmon_rates::time_split::TimeSplit;
+use trainmon_rates::frame::{GpuRates, HostRates, JobRates};
 use trainmon_sample::recording::Header;
+use trainmon_waits::Frame;
+use trainmon_waits::frame::{TrainerRates, WorkerRates};
+use trainmon_waits::time_split::TimeSplit;
 
 fn header(command: &str) -> Header {
     Header { command: command.to_owned(), pid: 1234, interval_s: 1.0, trainmon: "0.1.0".into(), ..Header::default() }

@@ -213,7 +213,6 @@ fn is_removed_empty(path: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
 
     use super::*;
     use crate::csv::header;
@@ -311,38 +310,5 @@ mod tests {
         let error = opened.0.write(&Tick::default()).unwrap_err();
         let line = opened.0.out.cannot_write(error).to_string();
         assert!(line.contains("disk is full"), "{line}");
-    }
-
-    /// A limit on the file's size tears a row the way a full disk does. The limit holds for a whole process, so the
-    /// writing is done by `a_small_disk` in one of its own.
-    #[test]
-    fn a_row_that_does_not_fit_is_cut_back() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("small.csv");
-        let status = std::process::Command::new("bash")
-            .args(["-c", "trap '' XFSZ; ulimit -f 2; exec \"$0\" --ignored --exact log::tests::a_small_disk"])
-            .arg(std::env::current_exe().unwrap())
-            .env("SMALL_DISK_PATH", &path)
-            .stdout(std::process::Stdio::null())
-            .status()
-            .unwrap();
-        assert!(status.success());
-        let text = std::fs::read_to_string(&path).unwrap();
-        assert!(text.ends_with("\r\n") && text.len() < 2048, "{}", text.len());
-        assert!(::csv::Reader::from_path(&path).unwrap().records().map(Result::unwrap).count() > 2);
-    }
-
-    #[test]
-    #[ignore = "run by a_row_that_does_not_fit_is_cut_back"]
-    fn a_small_disk() {
-        let Some(path) = std::env::var_os("SMALL_DISK_PATH").map(PathBuf::from) else { return };
-        let mut opened = open(&path, Existing::Refuse).unwrap();
-        for _ in 0..1000 {
-            if let Err(error) = opened.0.write(&Tick::default()) {
-                assert!(opened.0.out.cannot_write(error).to_string().contains("file-size limit"));
-                return;
-            }
-        }
-        panic!("the limit was never reached");
     }
 }

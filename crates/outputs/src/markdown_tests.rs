@@ -10,7 +10,7 @@ use trainmon_diagnosis::diagnosis::Signal;
 use trainmon_diagnosis::diagnosis::verdict::{
     Advice, Evidence, Finding, Missing, StepSource, Steps, Subject, Unavailable,
 };
-use trainmon_rates::time_split::TimeSplit;
+use trainmon_waits::time_split::TimeSplit;
 
 fn number(value: f64) -> Evidence {
     let signal = Signal::Workers;

@@ -7,11 +7,12 @@ use proptest::prelude::*;
 
 use super::*;
 use trainmon_diagnosis::fleet::query::{FleetQuery, HOLD_DOWN};
-use trainmon_rates::Frame;
-use trainmon_rates::frame::{HostRates, JobRates, TrainerRates, WorkerRates};
-use trainmon_rates::time_split::TimeSplit;
+use trainmon_rates::frame::{HostRates, JobRates};
 use trainmon_sample::gpu::CLOCK_EVENT_REASONS;
 use trainmon_sample::{JobSample, ProcessId, RankPlace, RunIdentity, Sample};
+use trainmon_waits::Frame;
+use trainmon_waits::frame::{TrainerRates, WorkerRates};
+use trainmon_waits::time_split::TimeSplit;
 
 /// Labels that a scraper sets.
 const OF_THE_SCRAPER: [&str; 4] = ["job", "instance", "node", "pod"];

@@ -9,13 +9,13 @@ use trainmon_diagnosis::diagnosis::Verdict;
 use trainmon_diagnosis::diagnosis::causes::Cause;
 use trainmon_diagnosis::diagnosis::verdict::{Class, Culprit, Phase, ShareOf};
 use trainmon_profiles::drawn::SliceKind;
-use trainmon_rates::time_split::LoopActivity;
 use trainmon_views::comparison::ComparisonPage;
 use trainmon_views::profile_sections;
 use trainmon_views::report::{
     Column, NOTHING_HOLDS, Point, Section, SectionBody, explain_command, headline, own_cost, phase_words, pid_words,
     sections, with_worth,
 };
+use trainmon_waits::time_split::LoopActivity;
 
 /// Widest line where nothing says how wide the terminal is.
 pub const WIDTH: usize = 80;

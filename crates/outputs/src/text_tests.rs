@@ -10,9 +10,9 @@ use crate::testing_views::verdict;
 use trainmon_diagnosis::diagnosis::causes::Cause;
 use trainmon_diagnosis::diagnosis::verdict::{Advice, StepSource, Subject, Unavailable, WorkerVerdict};
 use trainmon_profiles::account::ProfileAccount;
-use trainmon_rates::time_split::TimeSplit;
 use trainmon_views::comparison::AnyComparison;
 use trainmon_views::comparison::traces::{ComparedTrace, TraceComparison};
+use trainmon_waits::time_split::TimeSplit;
 
 /// Everything, on plain lines.
 const FULL: Style = Style { ascii: false, color: false, full: true, width: WIDTH };

@@ -25,9 +25,9 @@ use super::csv::{hundredths, numbers};
 use trainmon_base::text::sanitise;
 use trainmon_diagnosis::diagnosis::Verdict;
 use trainmon_diagnosis::pipeline::Tick;
-use trainmon_rates::frame::TrainerRates;
-use trainmon_rates::time_split::LoopActivity;
 use trainmon_views::activity;
+use trainmon_waits::frame::TrainerRates;
+use trainmon_waits::time_split::LoopActivity;
 
 /// Columns of the log that are no counters: the time and the PID, the index of a GPU, and the shares of the loop's time, which
 /// are drawn below each loop.

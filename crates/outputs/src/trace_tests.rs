@@ -13,10 +13,11 @@ use crate::testing_views::verdict;
 use trainmon_diagnosis::diagnosis::verdict::Class;
 use trainmon_profiles as profiles;
 use trainmon_profiles::timeline::TraceTimeline;
-use trainmon_rates::Frame;
-use trainmon_rates::frame::{GpuRates, HostRates, ProcessRates, TimedSteps, WorkerRates};
-use trainmon_rates::time_split::TimeSplit;
+use trainmon_rates::frame::{GpuRates, HostRates, ProcessRates};
 use trainmon_sample::{JobSample, ProcessId, ProcessSample, Sample};
+use trainmon_waits::Frame;
+use trainmon_waits::frame::{TimedSteps, WorkerRates};
+use trainmon_waits::time_split::TimeSplit;
 
 const SECOND_NS: u64 = 1_000_000_000;
 const START_MS: i64 = 1_770_000_000_000;

@@ -4,27 +4,27 @@ use std::collections::HashMap;
 use std::hash::Hash;
 
 /// Later minus earlier; `None` if one is missing or the counter went backwards.
-pub(super) fn delta(now: Option<u64>, before: Option<u64>) -> Option<u64> {
+pub fn delta(now: Option<u64>, before: Option<u64>) -> Option<u64> {
     now?.checked_sub(before?)
 }
 
 /// Seconds between two readings; `None` without an earlier one, or if the clock did not advance (a stale part).
-pub(super) fn span(before_ns: Option<u64>, now_ns: u64) -> Option<f64> {
+pub fn span(before_ns: Option<u64>, now_ns: u64) -> Option<f64> {
     now_ns.checked_sub(before_ns?).filter(|ns| *ns > 0).map(|ns| ns as f64 / 1e9)
 }
 
 /// Difference per second.
-pub(super) fn rate(now: Option<u64>, before: Option<u64>, seconds: Option<f64>) -> Option<f64> {
+pub fn rate(now: Option<u64>, before: Option<u64>, seconds: Option<f64>) -> Option<f64> {
     Some(delta(now, before)? as f64 / seconds?)
 }
 
 /// `part / whole` as a share 0–1; 0 if both are 0.
-pub(super) fn share(part: u64, whole: u64) -> f64 {
+pub fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { (part as f64 / whole as f64).clamp(0.0, 1.0) }
 }
 
 /// Adds a known value; the total stays `None` as long as no value is known.
-pub(super) fn add(total: &mut Option<f64>, value: Option<f64>) {
+pub fn add(total: &mut Option<f64>, value: Option<f64>) {
     if let Some(value) = value {
         *total = Some(total.unwrap_or(0.0) + value);
     }
@@ -32,14 +32,16 @@ pub(super) fn add(total: &mut Option<f64>, value: Option<f64>) {
 
 /// Scheduler counts for one or more threads: nanoseconds on a CPU, and queueing for one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Scheduled {
+pub struct Scheduled {
+    /// On a CPU.
     pub on_cpu: u64,
+    /// Queueing.
     pub delay: u64,
 }
 
 impl Scheduled {
     /// Adds a known value; the total stays `None` as long as no value is known.
-    pub(super) fn add(total: &mut Option<Self>, more: Option<Self>) {
+    pub fn add(total: &mut Option<Self>, more: Option<Self>) {
         let Some(more) = more else { return };
         let all = total.get_or_insert_default();
         all.on_cpu = all.on_cpu.saturating_add(more.on_cpu);
@@ -47,27 +49,28 @@ impl Scheduled {
     }
 
     /// Share of the runnable time spent queueing, 0–1.
-    pub(super) fn delay_share(self) -> f64 {
+    pub fn delay_share(self) -> f64 {
         share(self.delay, self.delay.saturating_add(self.on_cpu))
     }
 
     /// On a CPU or queueing, seconds.
-    pub(super) fn seconds(self) -> f64 {
+    pub fn seconds(self) -> f64 {
         (self.on_cpu as f64 + self.delay as f64) / 1e9
     }
 }
 
 /// A struct of rates: the named fields come from a sample, the others from `base` or from defaults.
+#[macro_export]
 macro_rules! copied {
     ($from:expr, $base:expr => $type:ident: $($field:ident)*) => {
         $type { $($field: $from.$field.clone(),)* ..$base }
     };
-    ($from:expr => $type:ident: $($field:ident)*) => { copied!($from, $type::default() => $type: $($field)*) };
+    ($from:expr => $type:ident: $($field:ident)*) => { $crate::copied!($from, $type::default() => $type: $($field)*) };
 }
-pub(super) use copied;
+pub use copied;
 
 /// Processes, threads or GPUs of an earlier sample, by their identity.
-pub(super) fn by_key<T, K: Eq + Hash>(items: &[T], key: impl Fn(&T) -> K) -> HashMap<K, &T> {
+pub fn by_key<T, K: Eq + Hash>(items: &[T], key: impl Fn(&T) -> K) -> HashMap<K, &T> {
     items.iter().map(|item| (key(item), item)).collect()
 }
 

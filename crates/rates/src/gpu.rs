@@ -18,8 +18,10 @@ const FRESH_NS: u64 = 3_000_000_000;
 
 /// What the other parts need to know about the GPUs.
 #[derive(Debug, Default)]
-pub(super) struct GpuFold {
+pub struct GpuFold {
+    /// How the job's GPUs were identified.
     pub link: GpuLink,
+    /// All GPUs, by index.
     pub rates: Vec<GpuRates>,
     /// Attached GPUs whose use is known.
     pub attached: Vec<DeviceUse>,
@@ -29,13 +31,13 @@ pub(super) struct GpuFold {
 
 impl GpuFold {
     /// The attached GPUs of one process: a rank's own if NVML's processes show which one, else any that the job uses.
-    pub(super) fn devices_of(&self, pid: u32) -> Vec<&DeviceUse> {
+    pub fn devices_of(&self, pid: u32) -> Vec<&DeviceUse> {
         let own: Vec<&DeviceUse> = self.attached.iter().filter(|device| device.pids.contains(&pid)).collect();
         if own.is_empty() { self.attached.iter().collect() } else { own }
     }
 }
 
-pub(super) fn fold(
+pub(crate) fn fold(
     choices: &[GpuChoice],
     before: Option<&Sample>,
     sample: &Sample,

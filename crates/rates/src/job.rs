@@ -6,7 +6,7 @@ use super::delta::{Scheduled, add, by_key, copied, delta, rate, share, span};
 use super::frame::{JobRates, ProcessRates};
 use super::levels::WORTH_IT;
 use super::short_lived::ShortLived;
-use super::threads::ThreadFold;
+use super::threads::{ThreadFold, ThreadRates, ThreadRoleRates};
 use trainmon_sample::{IoCounters, JobSample, OutlookSample, ProcessId, ProcessSample, Sample};
 
 /// Bytes of a page, the unit of faults and refaults.
@@ -14,32 +14,35 @@ pub const PAGE: f64 = 4096.0;
 
 /// The job's rates, with the raw material for its training processes and workers.
 #[derive(Debug, Default)]
-pub(super) struct JobFold {
-    pub job: JobRates,
+pub struct JobFold {
+    /// The job as a whole.
+    pub rates: JobRates,
+    /// All its processes.
     pub processes: Vec<ProcessRates>,
-    pub threads: ThreadFold,
+    /// Its busiest threads.
+    pub threads: Vec<ThreadRates>,
+    /// All its threads, by role.
+    pub thread_roles: Vec<ThreadRoleRates>,
     /// One for each process of the later sample, in its order.
     pub deltas: Vec<ProcessDelta>,
     /// CPU use of short-lived children and threads.
     pub short_lived: ShortLived,
     /// Seconds between the two readings; `None` for the first sample, across a gap and for a stale part.
     pub seconds: Option<f64>,
+    /// The job was not read since the sample before.
+    pub stale: bool,
 }
 
 impl JobFold {
     /// A process of the later sample, and what it did.
-    pub(super) fn process<'a>(
-        &'a self,
-        job: &'a JobSample,
-        id: ProcessId,
-    ) -> Option<(&'a ProcessSample, &'a ProcessDelta)> {
+    pub fn process<'a>(&'a self, job: &'a JobSample, id: ProcessId) -> Option<(&'a ProcessSample, &'a ProcessDelta)> {
         job.processes.iter().zip(&self.deltas).find(|(process, _)| process.id == id)
     }
 }
 
 /// What one process did between two readings. All fields are `None` for a new process.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct ProcessDelta {
+pub struct ProcessDelta {
     /// It existed at the earlier reading.
     pub known: bool,
     /// CPU use, percent of one CPU.
@@ -56,16 +59,20 @@ pub(super) struct ProcessDelta {
     pub major_faults_per_s: Option<f64>,
     /// CPU time in which the kernel fetched pages of mapped files from storage, in CPUs.
     pub fetching_cores: f64,
-    // Rates from `/proc/PID/io`, if it can be read.
+    /// Bytes per second through read calls; like the rates below from `/proc/PID/io`, if it can be read.
     pub read_chars_per_s: Option<f64>,
+    /// Bytes per second through write calls.
     pub write_chars_per_s: Option<f64>,
+    /// Read calls per second.
     pub read_calls_per_s: Option<f64>,
+    /// Bytes per second fetched from storage.
     pub read_bytes_per_s: Option<f64>,
+    /// Bytes per second sent to storage.
     pub write_bytes_per_s: Option<f64>,
 }
 
 /// State letter of the target's first thread: `X` once it is gone, `?` if unknown.
-pub(super) fn state(job: &JobSample) -> char {
+pub fn state(job: &JobSample) -> char {
     let target = job.processes.iter().find(|process| process.id == job.target);
     match target {
         Some(process) if process.state != '\0' => process.state,
@@ -74,7 +81,7 @@ pub(super) fn state(job: &JobSample) -> char {
     }
 }
 
-pub(super) fn fold(
+pub(crate) fn fold(
     before: Option<&JobSample>,
     sample: &Sample,
     job: &JobSample,
@@ -87,16 +94,18 @@ pub(super) fn fold(
     let mut out = JobFold { seconds, ..JobFold::default() };
     out.deltas.reserve_exact(job.processes.len());
     out.processes.reserve_exact(job.processes.len());
+    let mut threads = ThreadFold::default();
     for process in &job.processes {
         let before = earlier.get(&process.id).copied();
-        let delta = ProcessDelta::between(before, process, seconds, job.ticks_per_second, &mut out.threads);
+        let delta = ProcessDelta::between(before, process, seconds, job.ticks_per_second, &mut threads);
         out.processes.push(process_rates(process, &delta, job.ticks_per_second, gpu_memory));
         out.deltas.push(delta);
     }
     out.short_lived = ShortLived::between(before, job);
-    out.job = job_rates(before, sample, job, &out.deltas, seconds);
+    (out.threads, out.thread_roles) = threads.finish();
+    out.rates = job_rates(before, sample, job, &out.deltas, seconds);
     let of_children = out.short_lived.children.values().sum::<f64>() * 100.0;
-    out.job.cpu_pct = out.job.cpu_pct.map(|cpu| cpu + of_children);
+    out.rates.cpu_pct = out.rates.cpu_pct.map(|cpu| cpu + of_children);
     out
 }
 
@@ -263,17 +272,17 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::Rates;
     use crate::testing::*;
-    use crate::{Frame, Rates};
     use trainmon_sample::{CgroupSample, HostSample, ThreadRole};
 
-    fn frames(samples: impl IntoIterator<Item = Sample>) -> Vec<Frame> {
+    fn folds(samples: impl IntoIterator<Item = Sample>) -> Vec<JobFold> {
         let mut rates = Rates::default();
-        samples.into_iter().map(|sample| rates.next(Arc::new(sample))).collect()
+        samples.into_iter().map(|sample| rates.next(Arc::new(sample)).job.unwrap()).collect()
     }
 
-    fn last(samples: impl IntoIterator<Item = Sample>) -> Frame {
-        frames(samples).pop().unwrap()
+    fn last(samples: impl IntoIterator<Item = Sample>) -> JobFold {
+        folds(samples).pop().unwrap()
     }
 
     fn io(factor: u64) -> Option<IoCounters> {
@@ -302,29 +311,29 @@ mod tests {
             threads: vec![thread(10, ThreadRole::Main, 300, 100), thread(11, ThreadRole::Other, 5, 5)],
             ..process(10)
         };
-        let frame = last([job_tick(0, vec![before]), job_tick(1, vec![after])]);
-        assert!(close(frame.job.cpu_pct, 50.0));
-        assert!(close(frame.job.run_delay_share, 0.25));
-        assert_eq!(frame.job.active_threads, Some(1), "the new thread is not counted");
-        assert!(close(frame.job.read_bytes_per_s, 8192.0) && close(frame.job.write_bytes_per_s, 1024.0));
-        assert!(close(frame.job.read_chars_per_s, 200.0) && close(frame.job.write_chars_per_s, 400.0));
-        assert!(close(frame.job.read_calls_per_s, 2.0) && close(frame.job.major_faults_per_s, 4.0));
-        assert_eq!((frame.job.rss_bytes, frame.job.thread_count), (Some(7), 1));
-        let shown = &frame.processes[0];
+        let fold = last([job_tick(0, vec![before]), job_tick(1, vec![after])]);
+        assert!(close(fold.rates.cpu_pct, 50.0));
+        assert!(close(fold.rates.run_delay_share, 0.25));
+        assert_eq!(fold.rates.active_threads, Some(1), "the new thread is not counted");
+        assert!(close(fold.rates.read_bytes_per_s, 8192.0) && close(fold.rates.write_bytes_per_s, 1024.0));
+        assert!(close(fold.rates.read_chars_per_s, 200.0) && close(fold.rates.write_chars_per_s, 400.0));
+        assert!(close(fold.rates.read_calls_per_s, 2.0) && close(fold.rates.major_faults_per_s, 4.0));
+        assert_eq!((fold.rates.rss_bytes, fold.rates.thread_count), (Some(7), 1));
+        let shown = &fold.processes[0];
         assert!(close(shown.cpu_pct, 50.0) && close(shown.cpu_time_s, 0.5));
         assert!(close(shown.minor_faults_per_s, 9.0) && close(shown.major_faults_per_s, 4.0));
         assert!(close(shown.read_chars_per_s, 200.0));
         assert_eq!((shown.nice, shown.uid), (Some(-5), Some(1000)));
-        assert_eq!(frame.state, 'S');
+        assert_eq!(state(&job(0, vec![process(10)])), 'S');
     }
 
     #[test]
     fn a_counter_that_went_back_is_a_gap_of_its_own_field() {
         let before = ProcessSample { io: io(5), user_ticks: 9, ..process(10) };
         let after = ProcessSample { io: io(4), user_ticks: 8, major_faults: 1, ..process(10) };
-        let frame = last([job_tick(0, vec![before]), job_tick(1, vec![after])]);
-        assert_eq!((frame.job.cpu_pct, frame.job.read_bytes_per_s), (None, None));
-        assert!(close(frame.job.major_faults_per_s, 1.0));
+        let fold = last([job_tick(0, vec![before]), job_tick(1, vec![after])]);
+        assert_eq!((fold.rates.cpu_pct, fold.rates.read_bytes_per_s), (None, None));
+        assert!(close(fold.rates.major_faults_per_s, 1.0));
     }
 
     #[test]
@@ -332,13 +341,13 @@ mod tests {
         let busy = |pid, ticks| ProcessSample { user_ticks: ticks, ..process(pid) };
         let mut reused = busy(11, 5000);
         reused.id.start_ticks = 999;
-        let frame = last([
+        let fold = last([
             job_tick(0, vec![busy(10, 0), busy(11, 10), busy(13, 77)]),
             job_tick(1, vec![busy(10, 50), reused, busy(12, 4000)]),
         ]);
-        let cpu: Vec<_> = frame.processes.iter().map(|process| process.cpu_pct).collect();
+        let cpu: Vec<_> = fold.processes.iter().map(|process| process.cpu_pct).collect();
         assert_eq!(cpu, [Some(50.0), None, None]);
-        assert!(close(frame.job.cpu_pct, 50.0));
+        assert!(close(fold.rates.cpu_pct, 50.0));
     }
 
     #[test]
@@ -347,9 +356,9 @@ mod tests {
         let stale = at(0, 0);
         let with =
             |sequence, job: &Arc<JobSample>| Sample { job: Some(job.clone()), ..tick(sequence, sequence * 1000) };
-        let frames = frames([with(0, &stale), with(1, &stale), with(2, &at(2000, 100))]);
-        assert_eq!(frames[1].job.cpu_pct, None);
-        assert!(close(frames[2].job.cpu_pct, 50.0));
+        let folds = folds([with(0, &stale), with(1, &stale), with(2, &at(2000, 100))]);
+        assert_eq!(folds[1].rates.cpu_pct, None);
+        assert!(close(folds[2].rates.cpu_pct, 50.0));
     }
 
     #[test]
@@ -368,15 +377,15 @@ mod tests {
             io_read_limit_iops: Some(7),
             ..CgroupSample::default()
         };
-        let frame = last([at(0, group(1, "/a")), at(1, group(2, "/a"))]);
-        assert!(close(frame.job.throttled_share, 0.4));
-        assert!(close(frame.job.refaults_per_s, 50.0));
-        assert_eq!((frame.job.cpu_quota_cores, frame.job.memory_limit_bytes), (Some(1.5), Some(99)));
-        assert_eq!(frame.job.io_read_limit, (None, Some(7)));
-        let frame = last([at(0, group(1, "/a")), at(1, group(1, "/a"))]);
-        assert_eq!(frame.job.throttled_share, Some(0.0));
+        let fold = last([at(0, group(1, "/a")), at(1, group(2, "/a"))]);
+        assert!(close(fold.rates.throttled_share, 0.4));
+        assert!(close(fold.rates.refaults_per_s, 50.0));
+        assert_eq!((fold.rates.cpu_quota_cores, fold.rates.memory_limit_bytes), (Some(1.5), Some(99)));
+        assert_eq!(fold.rates.io_read_limit, (None, Some(7)));
+        let fold = last([at(0, group(1, "/a")), at(1, group(1, "/a"))]);
+        assert_eq!(fold.rates.throttled_share, Some(0.0));
         let moved = last([at(0, group(1, "/a")), at(1, group(2, "/b"))]);
-        assert_eq!(moved.job.throttled_share, None, "another group's counters");
+        assert_eq!(moved.rates.throttled_share, None, "another group's counters");
     }
 
     #[test]
@@ -396,14 +405,14 @@ mod tests {
     fn allowed_cpus_and_age() {
         let mut sample = job_tick(30, vec![process(10)]);
         sample.host = Some(Arc::new(HostSample { cpus: vec![Default::default(); 4], ..HostSample::default() }));
-        let frame = last([sample.clone()]);
-        assert_eq!(frame.job.cpus_allowed, Some(4));
-        assert!((frame.job.age_s.unwrap() - 29.9).abs() < 1e-3);
+        let fold = last([sample.clone()]);
+        assert_eq!(fold.rates.cpus_allowed, Some(4));
+        assert!((fold.rates.age_s.unwrap() - 29.9).abs() < 1e-3);
         let mut job = job(30_000, vec![process(10)]);
         job.allowed_cpus = vec![1, 3];
         job.ticks_per_second = 0;
         sample.job = Some(Arc::new(job));
-        let frame = last([sample]);
-        assert_eq!((frame.job.cpus_allowed, frame.job.age_s), (Some(2), None));
+        let fold = last([sample]);
+        assert_eq!((fold.rates.cpus_allowed, fold.rates.age_s), (Some(2), None));
     }
 }

@@ -10,24 +10,14 @@ use std::collections::{HashMap, HashSet};
 
 use super::delta::{by_key, delta, span};
 use super::levels::{HALF_A_TICK, NEXT_TO_NOTHING};
-use super::wait::Wait;
 use trainmon_sample::{JobSample, ProcessSample};
 
-/// Waits that may be for a child: for its end, or for its output.
-pub(super) const FOR_CHILDREN: [Wait; 3] = [Wait::Pipe, Wait::Child, Wait::Poll];
-/// The wait that may be for a thread: for its end, or for what it puts into a queue.
-pub(super) const FOR_THREADS: [Wait; 1] = [Wait::Futex];
-
-/// If children or threads compute for at least this part of a wait, all of the wait is for them: the rest is their
-/// startup, and their queueing for a CPU. Decoders started for each sample computed for 0.98 of their waits; the number
-/// leaves room for a busy machine.
-const EXPLAINS: f64 = 0.7;
 /// If more threads than this exist that were not listed, their time would be mistaken for that of ended threads.
 const UNLISTED: u32 = 64;
 
 /// CPU use, in CPUs, of short-lived children and threads, by the PID of their process.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct ShortLived {
+pub struct ShortLived {
     /// Children, by their parent.
     pub children: HashMap<u32, f64>,
     /// Threads.
@@ -35,7 +25,7 @@ pub(super) struct ShortLived {
 }
 
 impl ShortLived {
-    pub fn between(before: Option<&JobSample>, now: &JobSample) -> Self {
+    pub(crate) fn between(before: Option<&JobSample>, now: &JobSample) -> Self {
         let seconds = span(before.map(|before| before.monotonic_ns), now.monotonic_ns);
         let (Some(before), Some(seconds), true) = (before, seconds, now.ticks_per_second > 0) else {
             return Self::default();
@@ -93,16 +83,6 @@ fn children(before: &JobSample, now: &JobSample, seconds: f64) -> HashMap<u32, f
     now.processes.iter().filter_map(of).collect()
 }
 
-/// The part of a thread's waits explained by short-lived children or threads, 0–1: their CPU use in CPUs over the share
-/// of the time that the thread waits.
-pub(super) fn explained(cores: f64, waits: f64) -> f64 {
-    if waits <= 0.0 {
-        return 0.0;
-    }
-    let part = cores / waits;
-    if part >= EXPLAINS { 1.0 } else { part.max(0.0) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -150,12 +130,5 @@ mod tests {
         let mut unread = now;
         unread.threads[0].on_cpu_ns = None;
         assert_eq!(of(unread), None, "what the living ones spent is not known");
-    }
-
-    #[test]
-    fn waits_are_explained_in_part_or_as_a_whole() {
-        for (cores, waits, part) in [(0.5, 0.6, 1.0), (2.0, 1.0, 1.0), (0.3, 0.6, 0.5), (0.3, 0.0, 0.0)] {
-            assert!(close(Some(explained(cores, waits)), part), "{cores} {waits}");
-        }
     }
 }

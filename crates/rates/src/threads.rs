@@ -107,8 +107,9 @@ impl ThreadFold {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Rates;
+    use crate::job::JobFold;
     use crate::testing::*;
-    use crate::{Frame, Rates};
 
     fn trainer(at: u64, threads: u64) -> ProcessSample {
         let extra = (1..=threads).map(|n| {
@@ -122,10 +123,10 @@ mod tests {
         }
     }
 
-    fn last(before: Vec<ProcessSample>, now: Vec<ProcessSample>) -> Frame {
+    fn last(before: Vec<ProcessSample>, now: Vec<ProcessSample>) -> JobFold {
         let mut rates = Rates::default();
         rates.next(Arc::new(job_tick(0, before)));
-        rates.next(Arc::new(job_tick(1, now)))
+        rates.next(Arc::new(job_tick(1, now))).job.unwrap()
     }
 
     #[test]

@@ -88,6 +88,7 @@ pub struct Sample {
 }
 
 sources! {
+    without_status: neighbours, outlook, profile, account;
     /// `/proc/PID` of the job.
     Job(JobSample) { value: job, status: job, title: "processes", seen: None }
     /// Host-wide files of `/proc` and the cgroup tree.

@@ -47,7 +47,7 @@ pub struct FrameLocals {
     /// Path of the file; raw, may hold anything.
     pub file: Arc<str>,
     /// Variables whose value is a whole number, in the frame's order. Those that do not count are removed before a
-    /// sample is judged, shown or stored (`rates::counters`).
+    /// sample is judged, shown or stored (`waits::counters`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub numbers: Vec<(Arc<str>, i64)>,
 }

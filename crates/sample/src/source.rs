@@ -18,9 +18,10 @@ pub trait SamplePart: Private + Sized {
 }
 
 /// Builds the table of sources. For each: its part, the part's field in [`Sample`], the field of its status in
-/// [`Sources`], its title for users, and its word in a verdict's `seen`, if it has one.
+/// [`Sources`], its title for users, and its word in a verdict's `seen`, if it has one. `without_status` lists the other
+/// fields of [`Sample`] that hold a part: no page and no verdict says how their sources are.
 macro_rules! sources {
-    ($($(#[$doc:meta])* $source:ident($part:ty) {
+    (without_status: $($more:ident),*; $($(#[$doc:meta])* $source:ident($part:ty) {
         value: $value:ident, status: $status:ident, title: $title:literal, seen: $seen:expr $(,)?
     })*) => {
         /// A source.
@@ -72,10 +73,7 @@ macro_rules! sources {
             fn parts_mut(&mut self) -> impl Iterator<Item = &mut dyn Private> {
                 let parts: Vec<Option<&mut dyn Private>> = vec![
                     $(self.$value.as_mut().map(|part| Arc::make_mut(part) as _),)*
-                    self.neighbours.as_mut().map(|part| Arc::make_mut(part) as _),
-                    self.outlook.as_mut().map(|part| Arc::make_mut(part) as _),
-                    self.profile.as_mut().map(|part| Arc::make_mut(part) as _),
-                    self.account.as_mut().map(|part| Arc::make_mut(part) as _),
+                    $(self.$more.as_mut().map(|part| Arc::make_mut(part) as _),)*
                 ];
                 parts.into_iter().flatten()
             }

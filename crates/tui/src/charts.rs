@@ -12,8 +12,8 @@ use super::theme::{Look, Theme, WithLook};
 use trainmon_diagnosis::diagnosis::Verdict;
 use trainmon_diagnosis::diagnosis::verdict::Class;
 use trainmon_diagnosis::history::timeline::{Timeline, TimelinePoint, TimelineWindow};
-use trainmon_rates::time_split::LoopActivity;
 use trainmon_views::stages;
+use trainmon_waits::time_split::LoopActivity;
 
 /// Maximum width of a chart, cells; on a wider terminal charts stay this wide.
 pub const MAX_CELLS: usize = 512;
@@ -375,9 +375,10 @@ mod tests {
     use ratatui::text::Line;
 
     use super::*;
-    use trainmon_rates::Frame;
-    use trainmon_rates::frame::{HostRates, TrainerRates};
-    use trainmon_rates::time_split::TimeSplit;
+    use trainmon_rates::frame::HostRates;
+    use trainmon_waits::Frame;
+    use trainmon_waits::frame::TrainerRates;
+    use trainmon_waits::time_split::TimeSplit;
 
     const NOW: u64 = 1_000_000_000_000;
 

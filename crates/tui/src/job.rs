@@ -14,8 +14,8 @@ use trainmon_diagnosis::history::History;
 use trainmon_diagnosis::history::archive::{Archive, Limits, Moment, MomentId};
 use trainmon_diagnosis::history::totals::Totals;
 use trainmon_diagnosis::pipeline::{Tick, same_cause};
-use trainmon_rates::Frame;
 use trainmon_sample::Sources;
+use trainmon_waits::Frame;
 
 /// How long numbers stay unchanged at low bandwidth, nanoseconds.
 const HOLD_NS: u64 = 5_000_000_000;

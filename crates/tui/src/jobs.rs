@@ -15,7 +15,7 @@ use super::message::Effect;
 use super::pages::Reply;
 use super::widgets::menu::moved;
 use super::widgets::prompt::is_in;
-use super::widgets::{Confirm, Prompt, Purpose};
+use super::widgets::{Confirm, Prompt, PromptKind};
 use trainmon_attach::jobs::{JobCandidate, JobKey};
 
 /// A line of the list: a row, or the heading before the candidates.
@@ -113,9 +113,9 @@ impl JobList {
             KeyCode::Esc | KeyCode::F(10) | KeyCode::Char('q' | 'o') => Reply::CloseList,
             KeyCode::Enter => self.open(),
             KeyCode::Char('x') | KeyCode::Delete => self.ask(jobs),
-            KeyCode::Char('p') => Reply::Prompt(Prompt::new(Purpose::Pid, "")),
+            KeyCode::Char('p') => Reply::Prompt(Prompt::new(PromptKind::Pid, "")),
             KeyCode::Char('/' | '\\') | KeyCode::F(3 | 4) => {
-                Reply::Prompt(Prompt::new(Purpose::Filter, &self.filter))
+                Reply::Prompt(Prompt::new(PromptKind::Filter, &self.filter))
             }
             KeyCode::Char(digit @ '0'..='9') if digits.len() < DIGITS => {
                 self.digits = digits;
@@ -138,8 +138,8 @@ impl JobList {
     }
 
     /// Takes in the text of a prompt that the list opened, finished or not.
-    pub fn typed(&mut self, purpose: Purpose, text: &str, done: bool, jobs: &[Job]) -> Reply {
-        if purpose == Purpose::Pid {
+    pub fn typed(&mut self, purpose: PromptKind, text: &str, done: bool, jobs: &[Job]) -> Reply {
+        if purpose == PromptKind::Pid {
             return match text.parse() {
                 Ok(pid) if done && pid > 0 => Reply::Attach(pid),
                 _ if done && !text.is_empty() => {

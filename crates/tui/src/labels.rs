@@ -4,8 +4,8 @@ use super::format::{self, UNMEASURED};
 use trainmon_base::text::sanitise;
 pub use trainmon_base::text::short_command;
 use trainmon_diagnosis::diagnosis::verdict::Advice;
-use trainmon_rates::time_split::{LoopActivity, TimeSplit};
 use trainmon_sample::ProcessRole;
+use trainmon_waits::time_split::{LoopActivity, TimeSplit};
 
 /// A command line without the program's folder, which would hide its name.
 pub fn program(command: &str) -> &str {

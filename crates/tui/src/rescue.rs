@@ -65,7 +65,7 @@ struct HeldTerminal {
 /// Only [`hold`] and [`release`] write to it, one at a time (the terminal is held once), and while [`ACTIVE`] is not set.
 struct TerminalCell(UnsafeCell<HeldTerminal>);
 
-// SAFETY: see `Shared`: it is written while no handler reads it.
+// SAFETY: see `TerminalCell`: it is written while no handler reads it.
 unsafe impl Sync for TerminalCell {}
 
 static HELD: TerminalCell = TerminalCell(UnsafeCell::new(HeldTerminal {
@@ -135,7 +135,7 @@ fn handler() -> usize {
 /// The previous action.
 fn kept(signal: c_int) -> Option<sigaction> {
     let place = usize::try_from(signal).ok()?;
-    // SAFETY: written only by `keep`, which does not run at the same time: see `Shared`.
+    // SAFETY: written only by `keep`, which does not run at the same time: see `TerminalCell`.
     unsafe { (*HELD.0.get()).before.get(place).copied().flatten() }
 }
 

@@ -73,9 +73,9 @@ mod tests {
     use trainmon_diagnosis::diagnosis::causes::Cause;
     use trainmon_diagnosis::diagnosis::verdict::{Advice, Class, Phase};
     use trainmon_diagnosis::history::interval::Interval;
-    use trainmon_rates::Frame;
-    use trainmon_rates::frame::{CountedSteps, TrainerRates};
-    use trainmon_rates::time_split::TimeSplit;
+    use trainmon_waits::Frame;
+    use trainmon_waits::frame::{CountedSteps, TrainerRates};
+    use trainmon_waits::time_split::TimeSplit;
 
     /// A second with a step.
     fn frame(second: u64) -> Frame {

@@ -16,7 +16,7 @@ pub use detect::{in_screen, utf8_locale};
 pub use palette::{ColorSlot, Palette};
 
 use trainmon_diagnosis::diagnosis::verdict::Class;
-use trainmon_rates::time_split::LoopActivity;
+use trainmon_waits::time_split::LoopActivity;
 
 /// How many colors the terminal supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

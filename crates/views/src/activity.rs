@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use trainmon_diagnosis::diagnosis::verdict::{Verdict, WorkerVerdict};
-use trainmon_rates::Frame;
-use trainmon_rates::time_split::LoopActivity;
+use trainmon_waits::Frame;
+use trainmon_waits::time_split::LoopActivity;
 
 /// Stages of a worker, and its states.
 const STAGES: [&str; 6] = ["load", "decode", "transform", "collate", "send", "idle"];
@@ -46,9 +46,9 @@ fn largest<const N: usize>(words: [&'static str; N], shares: [f64; N]) -> Option
 mod tests {
     use super::*;
     use trainmon_diagnosis::diagnosis::verdict::Stages;
-    use trainmon_rates::frame::{TrainerRates, WorkerRates};
-    use trainmon_rates::time_split::TimeSplit;
     use trainmon_sample::ProcessId;
+    use trainmon_waits::frame::{TrainerRates, WorkerRates};
+    use trainmon_waits::time_split::TimeSplit;
 
     fn frame() -> Frame {
         let worker = |pid, busy| WorkerRates {

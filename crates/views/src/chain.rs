@@ -8,8 +8,8 @@ use trainmon_base::text::{fit, sanitise};
 use trainmon_diagnosis::diagnosis::Verdict;
 use trainmon_diagnosis::diagnosis::chain::{ChainNode, NodeKind, NodeName, NodeState, children, own, waits_for};
 use trainmon_diagnosis::diagnosis::verdict::Class;
-use trainmon_rates::chain::paths::WaitEdge;
-use trainmon_rates::time_split::LoopActivity;
+use trainmon_waits::taxonomy::Edge;
+use trainmon_waits::time_split::LoopActivity;
 
 /// The smaller of the loop's work and its waits is shown too from this share on.
 const BESIDE: f64 = 0.1;
@@ -84,14 +84,14 @@ pub fn described(node: &ChainNode) -> String {
     }
     let who = who(node);
     let who = match node.by {
-        Some(WaitEdge::Reads) => format!("reads from {who}"),
-        Some(WaitEdge::Writes) => format!("writes to {who}"),
-        Some(WaitEdge::Network) => format!("asks {who} over the network"),
-        Some(WaitEdge::InterpreterLock) => format!("interpreter lock, held by {who}"),
-        Some(WaitEdge::SharedMemory) => format!("shares memory with {who}"),
-        Some(WaitEdge::Child) if node.pid.is_none() => format!("waits for its {who} to end"),
-        Some(WaitEdge::Child) => format!("waits for its child {who} to end"),
-        Some(WaitEdge::Polls) => format!("polls {who}"),
+        Some(Edge::Reads) => format!("reads from {who}"),
+        Some(Edge::Writes) => format!("writes to {who}"),
+        Some(Edge::Network) => format!("asks {who} over the network"),
+        Some(Edge::InterpreterLock) => format!("interpreter lock, held by {who}"),
+        Some(Edge::SharedMemory) => format!("shares memory with {who}"),
+        Some(Edge::Child) if node.pid.is_none() => format!("waits for its {who} to end"),
+        Some(Edge::Child) => format!("waits for its child {who} to end"),
+        Some(Edge::Polls) => format!("polls {who}"),
         Some(by) if by.is_file_lock() && node.kind != NodeKind::Lock => format!("held by {who}"),
         _ => who,
     };
@@ -324,11 +324,11 @@ fn hop(alike: &[&ChainNode], first: &ChainNode, workers: usize, is_first: bool, 
         _ => who(first),
     };
     match first.by {
-        Some(WaitEdge::InterpreterLock) => vec!["interpreter lock".to_owned(), who],
-        Some(WaitEdge::Writes) if is_first && first.kind == NodeKind::Process && !is_worker => {
+        Some(Edge::InterpreterLock) => vec!["interpreter lock".to_owned(), who],
+        Some(Edge::Writes) if is_first && first.kind == NodeKind::Process && !is_worker => {
             vec![format!("reader of its output: {who}")]
         }
-        Some(WaitEdge::Network) => vec![format!("{who} (network)")],
+        Some(Edge::Network) => vec![format!("{who} (network)")],
         _ => vec![who],
     }
 }

@@ -29,7 +29,7 @@ fn resource(node: u32, kind: &str, name: &str) -> ChainNode {
 #[test]
 fn one_line_for_each_kind_of_wait() {
     let at = |node: ChainNode| ChainNode { at: Some("decode_image (work.py:22)".to_owned()), ..node };
-    let lock = ChainNode { by: Some(WaitEdge::FileLock), ..resource(1, "lock", "/data/cache.lock") };
+    let lock = ChainNode { by: Some(Edge::FileLock), ..resource(1, "lock", "/data/cache.lock") };
     for (nodes, workers, wanted) in [
         (
             vec![at(process("data worker", 1301, "cpu", "reads"))],
@@ -109,7 +109,7 @@ fn a_loop_that_works_says_where() {
 
 #[test]
 fn what_is_too_long_loses_the_least_first() {
-    let lock = ChainNode { by: Some(WaitEdge::FileLock), ..resource(1, "lock", "/a/very/long/way/to/the.lock") };
+    let lock = ChainNode { by: Some(Edge::FileLock), ..resource(1, "lock", "/a/very/long/way/to/the.lock") };
     let holder = ChainNode { node: 2, ..process("python", 321, "cpu", "file-lock") };
     let verdict = waiting(vec![lock, ChainNode { at: Some("save (ckpt.py:7)".to_owned()), ..holder }], 0);
     for (width, wanted) in [

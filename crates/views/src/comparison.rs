@@ -23,8 +23,8 @@ use trainmon_diagnosis::history::environment::Environment;
 use trainmon_diagnosis::history::run::WholeRun;
 use trainmon_diagnosis::history::step_series::{NoSteps, StepChange};
 use trainmon_profiles::comparison::ProfileChange;
-use trainmon_rates::time_split::{LoopActivity, TimeSplit};
 use trainmon_sample::recording::Header;
+use trainmon_waits::time_split::{LoopActivity, TimeSplit};
 
 /// A run does not count as changed where its step time may differ by no more than this: two runs of one program differ by as
 /// much without a reason, because of heat, memory layout or what else the machine does.

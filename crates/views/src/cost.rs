@@ -148,7 +148,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use trainmon_rates::time_split::TimeSplit;
+    use trainmon_waits::time_split::TimeSplit;
 
     fn run() -> Totals {
         let split_s = TimeSplit { input_wait: 1800.0, host_busy: 1800.0, ..TimeSplit::default() };

@@ -30,7 +30,7 @@ fn row(number: u32, rank: &Rank) -> Vec<String> {
 mod tests {
     use super::*;
     use trainmon_diagnosis::diagnosis::verdict::Hottest;
-    use trainmon_rates::time_split::TimeSplit;
+    use trainmon_waits::time_split::TimeSplit;
 
     #[test]
     fn the_late_one_comes_first_and_the_list_ends() {

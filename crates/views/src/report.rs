@@ -16,7 +16,7 @@ use trainmon_diagnosis::diagnosis::verdict::{
 };
 use trainmon_diagnosis::diagnosis::{Verdict, causes};
 use trainmon_profiles::account::ProfileSource;
-use trainmon_rates::time_split::LoopActivity;
+use trainmon_waits::time_split::LoopActivity;
 
 /// Up to this many workers get a row each; more are summarized.
 const WORKERS_LISTED: usize = 8;

@@ -2,7 +2,7 @@
 
 use trainmon_base::text::format::whole_percent as percent;
 use trainmon_profiles::drawn::SliceKind;
-use trainmon_rates::time_split::LoopActivity;
+use trainmon_waits::time_split::LoopActivity;
 
 /// One section.
 #[derive(Debug)]

@@ -10,9 +10,9 @@ use trainmon_diagnosis::diagnosis::Verdict;
 use trainmon_diagnosis::diagnosis::causes::Cause;
 use trainmon_diagnosis::diagnosis::chain::{ChainNode, NodeKind, NodeName, NodeState, children};
 use trainmon_diagnosis::diagnosis::verdict::{Class, Culprit, CulpritKind, WorkerVerdict};
-use trainmon_rates::Frame;
 use trainmon_rates::frame::GpuRates;
-use trainmon_rates::time_split::LoopActivity;
+use trainmon_waits::Frame;
+use trainmon_waits::time_split::LoopActivity;
 
 /// What sort of stage it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

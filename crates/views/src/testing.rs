@@ -8,8 +8,8 @@ use trainmon_diagnosis::diagnosis::verdict::{
     Subject, Unavailable, WorkerVerdict,
 };
 use trainmon_diagnosis::diagnosis::{Signal, Verdict};
-use trainmon_rates::chain::paths::WaitEdge;
-use trainmon_rates::time_split::TimeSplit;
+use trainmon_waits::taxonomy::Edge;
+use trainmon_waits::time_split::TimeSplit;
 
 pub(super) fn verdict() -> Verdict {
     let worker = |pid| WorkerVerdict {
@@ -143,7 +143,7 @@ pub(super) fn node_of(
         name: serde_json::from_value(name.into()).unwrap(),
         state: NodeState::named(state).unwrap(),
         share,
-        by: WaitEdge::named(by),
+        by: Edge::named(by),
         ..ChainNode::default()
     }
 }

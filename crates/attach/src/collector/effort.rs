@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
 
 /// Mean time between two rounds of the sampler: 50 a second resolve waits of 20 ms, and ten seconds of them give the
-/// share of a wait to within 2 points. `tests/evaluate.py --cost` measures the cost.
+/// share of a wait to within 2 points. `python measure evaluate --cost` measures the cost.
 const ROUND: Duration = Duration::from_millis(20);
 /// The same for a long-stable verdict: a minute of them gives a share to within 2 points. A change shows within the
 /// first second, and then the rounds come as often as before.

@@ -21,9 +21,9 @@ use trainmon_diagnosis::diagnosis::verdict::Phase;
 use trainmon_diagnosis::pipeline::{Pipeline, Tick};
 use trainmon_profiles::account::ProfileAccount;
 use trainmon_rates::RatesOptions;
-use trainmon_rates::counters::Counters;
 use trainmon_sources::descriptors;
 use trainmon_sources::job::AttachError;
+use trainmon_waits::counters::Counters;
 
 /// A session is young for so long: stacks are then taken one after the other.
 const YOUNG_S: f64 = 12.0;

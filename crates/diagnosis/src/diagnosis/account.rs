@@ -4,28 +4,19 @@
 //! Its entries are the paths of the chain, which add up to the loop's time and agree with its split. A group says what has to
 //! change for its paths to vanish.
 
-use super::features::{Chain, Features, PathPart};
+use super::features::{Chain, Features};
 use super::thresholds::*;
 use trainmon_base::stats::round;
+use trainmon_waits::taxonomy::Purpose;
 
 thresholds! {
     FOLLOWED = 30.0, "samples", "two seconds of samples give a share of 0.3 to within 9 points";
 }
 
-/// What the loop loses time to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum LossGroup {
-    /// Data: waiting for batches, and making them in the loop.
-    Batches,
-    /// Its own work.
-    Own,
-    /// A traced wait for something other than a loader or a GPU.
-    Wait(PathPart),
-}
-
-/// The groups with the share lost to each, 0–1, the largest first.
+/// The groups with the share lost to each, 0–1, the largest first. [`Purpose::Batch`] has all that data costs: waiting for batches,
+/// and making them in the loop.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Account(Vec<(LossGroup, f64)>);
+pub(super) struct Account(Vec<(Purpose, f64)>);
 
 impl Account {
     /// For a window. Untraced waits may be of any kind, so a smaller group is not listed with them.
@@ -33,43 +24,44 @@ impl Account {
         let (mut batches, mut own) = (window.lost_wait(), window.lost_work());
         let mut groups = Vec::new();
         if let Some(chain) = window.followed_chain() {
-            let unknown = chain.lost(PathPart::Unknown);
-            let waits = window.waits_elsewhere().map(|part| (part, chain.lost(part)));
+            let unknown = chain.lost(Purpose::Unknown);
+            let waits = window.waits_elsewhere().map(|purpose| (purpose, chain.lost(purpose)));
             // A loop that streams its own data waits for data.
             let loads =
                 |lost: f64| window.loop_stacks().is_some_and(|stacks| stacks.loading() > LARGER_HALF.value * lost);
-            let waits = waits.filter(|(part, lost)| *lost >= unknown && !(*part == PathPart::Remote && loads(*lost)));
-            groups.extend(waits.map(|(part, lost)| (LossGroup::Wait(part), lost)));
+            groups.extend(
+                waits.filter(|(purpose, lost)| *lost >= unknown && !(*purpose == Purpose::Remote && loads(*lost))),
+            );
             // What the loop waits for is the answer, also if the wait is for data.
             let all: f64 = chain.ways.iter().map(|way| way.lost).sum();
             let told: f64 = groups.iter().map(|(_, lost)| lost).sum();
-            batches = batches.min(all - chain.lost(PathPart::Own) - told);
+            batches = batches.min(all - chain.lost(Purpose::Own) - told);
             // Two threads that share the interpreter lock have half of it each: the wait is the smaller part even if it doubles the
             // step.
-            if chain.lost(PathPart::InterpreterLock) >= LOST_WAIT {
+            if chain.lost(Purpose::InterpreterLock) >= LOST_WAIT {
                 own *= LARGER_HALF.value;
             }
         }
-        groups.extend([(LossGroup::Batches, batches), (LossGroup::Own, own)]);
+        groups.extend([(Purpose::Batch, batches), (Purpose::Own, own)]);
         // Equal groups keep their order: no window knows a share more exactly.
         groups.sort_by(|a, b| round(b.1, 3).total_cmp(&round(a.1, 3)));
         Self(groups)
     }
 
     /// The share lost to a group.
-    pub fn lost(&self, group: LossGroup) -> f64 {
+    pub fn lost(&self, group: Purpose) -> f64 {
         self.0.iter().find(|(known, _)| *known == group).map_or(0.0, |(_, lost)| *lost)
     }
 
     /// The groups worth fixing, the largest first.
-    pub fn worth_telling(&self) -> impl Iterator<Item = (LossGroup, f64)> {
+    pub fn worth_telling(&self) -> impl Iterator<Item = (Purpose, f64)> {
         self.0.iter().copied().filter(|(_, lost)| *lost >= LOST_WAIT)
     }
 
     /// The largest group, the share lost to it, and the share lost to the second largest. If none is worth telling, the loop's own
     /// work sets the pace.
-    pub fn largest(&self) -> (LossGroup, f64, f64) {
-        let (group, lost) = self.worth_telling().next().unwrap_or((LossGroup::Own, 0.0));
+    pub fn largest(&self) -> (Purpose, f64, f64) {
+        let (group, lost) = self.worth_telling().next().unwrap_or((Purpose::Own, 0.0));
         (group, lost, self.0.get(1).map_or(0.0, |(_, lost)| *lost))
     }
 }
@@ -87,17 +79,18 @@ mod tests {
 
     use super::*;
     use crate::diagnosis::features::{ChainPath, LoopThread};
-    use trainmon_rates::chain::paths::WaitEnd;
-    use trainmon_rates::time_split::TimeSplit;
+    use trainmon_waits::taxonomy::End;
+    use trainmon_waits::time_split::TimeSplit;
 
     /// Without a device, so that all of a wait is lost; without stacks.
-    fn window(shares: TimeSplit, waits: &[(PathPart, f64)]) -> Features {
+    fn window(shares: TimeSplit, waits: &[(Purpose, f64)]) -> Features {
         let mut main = LoopThread::default();
         main.shares = shares;
-        let way = |&(part, share): &(PathPart, f64)| ChainPath {
+        let way = |&(part, share): &(Purpose, f64)| ChainPath {
             hops: Vec::new(),
-            end: WaitEnd::Unknown,
+            end: End::Unknown,
             name: None,
+            lock: None,
             share,
             lost: share,
             part,
@@ -111,34 +104,34 @@ mod tests {
         let shares = TimeSplit { input_wait: 0.7, host_busy: 0.3, ..TimeSplit::default() };
         let account = Account::from_window(&window(
             shares,
-            &[(PathPart::FileLock, 0.6), (PathPart::Loader, 0.1), (PathPart::Own, 0.3)],
+            &[(Purpose::FileLock, 0.6), (Purpose::Batch, 0.1), (Purpose::Own, 0.3)],
         ));
         let (group, lost, _) = account.largest();
-        assert_eq!((group, lost), (LossGroup::Wait(PathPart::FileLock), 0.6));
-        assert!((account.lost(LossGroup::Batches) - 0.1).abs() < 1e-9);
+        assert_eq!((group, lost), (Purpose::FileLock, 0.6));
+        assert!((account.lost(Purpose::Batch) - 0.1).abs() < 1e-9);
     }
 
     #[test]
     fn what_is_not_followed_long_enough_is_told_by_the_split_alone() {
         let shares = TimeSplit { input_wait: 0.4, other: 0.6, ..TimeSplit::default() };
-        let mut window = window(shares, &[(PathPart::Remote, 0.6), (PathPart::Loader, 0.4)]);
-        assert_eq!(Account::from_window(&window).largest().0, LossGroup::Wait(PathPart::Remote));
+        let mut window = window(shares, &[(Purpose::Remote, 0.6), (Purpose::Batch, 0.4)]);
+        assert_eq!(Account::from_window(&window).largest().0, Purpose::Remote);
         window.chain.iter_mut().for_each(|chain| chain.samples = 29);
-        assert_eq!(Account::from_window(&window).largest(), (LossGroup::Batches, 0.4, 0.0));
+        assert_eq!(Account::from_window(&window).largest(), (Purpose::Batch, 0.4, 0.0));
     }
 
     #[test]
     fn where_hardly_anything_is_lost_the_loop_itself_sets_the_pace() {
         let shares = TimeSplit { input_wait: 0.05, host_busy: 0.95, ..TimeSplit::default() };
-        let account = Account::from_window(&window(shares, &[(PathPart::Loader, 0.05), (PathPart::Own, 0.95)]));
-        assert_eq!(account.largest().0, LossGroup::Own);
+        let account = Account::from_window(&window(shares, &[(Purpose::Batch, 0.05), (Purpose::Own, 0.95)]));
+        assert_eq!(account.largest().0, Purpose::Own);
         assert_eq!(account.worth_telling().count(), 0);
     }
 
     proptest! {
         #[test]
         fn no_second_counts_twice(input in 0.0..1.0_f64, lost in proptest::collection::vec(0.0..1.0_f64, 5)) {
-            let parts = [PathPart::Loader, PathPart::Process, PathPart::Remote, PathPart::Output, PathPart::Own];
+            let parts = [Purpose::Batch, Purpose::Process, Purpose::Remote, Purpose::Output, Purpose::Own];
             let whole: f64 = lost.iter().sum::<f64>().max(1.0);
             let waits: Vec<_> = parts.into_iter().zip(lost.iter().map(|lost| lost / whole)).collect();
             let all: f64 = waits.iter().map(|(_, lost)| lost).sum();

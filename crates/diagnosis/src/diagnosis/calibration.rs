@@ -2,7 +2,7 @@
 //!
 //! Each factor of a rule is set for what that rule may confuse. Multiplied with the others, they are a little too careful. On
 //! the labeled programs and on other people's, with stacks and without, verdicts were right with 2.1 times the odds that the
-//! rules gave them (tests/calibration.csv; `python tests/dev.py calibrate` fits it again). On the labeled ones alone it is
+//! rules gave them (measure/calibration.csv; `python measure calibrate` fits it again). On the labeled ones alone it is
 //! more, because the rules were made with them in sight. What the rules do not call sure does not become so.
 
 use super::causes::Judgement;

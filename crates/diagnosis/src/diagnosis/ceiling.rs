@@ -8,13 +8,14 @@
 use serde::{Deserialize, Serialize};
 
 use super::causes::CauseSpec;
-use super::features::{Features, LoopThread, PathPart};
+use super::features::{Features, LoopThread};
 use super::parts::MOST_TIMES;
 use super::thresholds::*;
 use super::what_if::Capacity;
 use trainmon_base::stats::{percent, round};
 use trainmon_base::text::named_enum;
-use trainmon_rates::Wait;
+use trainmon_waits::Wait;
+use trainmon_waits::taxonomy::Purpose;
 
 thresholds! {
     WORTH_TUNING = 0.05, "share", "a smaller gain is within the noise of a step's length";
@@ -93,15 +94,15 @@ impl Ceiling {
 /// that could not be traced. Loading moves out of the loop. Enough CPUs end the queueing.
 fn own_part(window: &Features, main: &LoopThread) -> f64 {
     let fixed = [
-        PathPart::Own,
-        PathPart::Loads,
-        PathPart::Saves,
-        PathPart::Device,
-        PathPart::Sleep,
-        PathPart::Output,
-        PathPart::FileLock,
+        Purpose::Own,
+        Purpose::Loads,
+        Purpose::Saves,
+        Purpose::Gpu,
+        Purpose::Sleep,
+        Purpose::Output,
+        Purpose::FileLock,
     ];
-    let tunable = |part: &PathPart| !fixed.contains(part);
+    let tunable = |part: &Purpose| !fixed.contains(part);
     let followed: f64 =
         window.chain.iter().flat_map(|chain| &chain.ways).filter(|way| tunable(&way.part)).map(|way| way.share).sum();
     let waits = (main.shares.input_wait - window.receiving()).max(followed);

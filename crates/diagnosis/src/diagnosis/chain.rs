@@ -4,11 +4,11 @@ mod node;
 
 use std::collections::BTreeSet;
 
-use super::features::{Chain, ChainPath, Features, PathPart, program};
+use super::features::{Chain, ChainPath, Features, program};
 use super::thresholds::{LARGER_HALF, LOST_WAIT};
 pub use node::{ChainNode, NodeKind, NodeName, NodeState, children, own, waits_for};
 use trainmon_base::stats::round;
-use trainmon_rates::chain::paths::{WaitEdge, WaitEnd};
+use trainmon_waits::taxonomy::{Edge, End, Purpose};
 
 /// Most nodes of a verdict; the largest are kept.
 const NODES: usize = 32;
@@ -41,9 +41,9 @@ pub(super) fn nodes(window: &Features) -> Vec<ChainNode> {
     chain.ways.iter().for_each(|way| tree.add(way));
     // If the loop loses hardly anything, its GPU works all along, whether the loop waits for it or not.
     let lost: f64 = chain.ways.iter().map(|way| way.lost).sum();
-    if window.gpu.is_some() && lost < LOST_WAIT && chain.share(PathPart::Device) <= 0.0 {
-        let (part, end) = (PathPart::Device, WaitEnd::Device);
-        tree.add(&ChainPath { hops: Vec::new(), end, name: None, share: 0.0, lost: 0.0, part });
+    if window.gpu.is_some() && lost < LOST_WAIT && chain.share(Purpose::Gpu) <= 0.0 {
+        let (part, end) = (Purpose::Gpu, End::Device);
+        tree.add(&ChainPath { hops: Vec::new(), end, name: None, lock: None, share: 0.0, lost: 0.0, part });
     }
     tree.cut();
     for node in &mut tree.nodes {
@@ -110,8 +110,8 @@ impl ChainTree<'_> {
             // The hottest line belongs to the longest of them.
             let at = if own.is_some_and(|own| own.part == way.part) { self.of_work() } else { None };
             let state = match way.part {
-                PathPart::Loads => NodeState::Loads,
-                PathPart::Saves => NodeState::Saves,
+                Purpose::Loads => NodeState::Loads,
+                Purpose::Saves => NodeState::Saves,
                 _ => NodeState::Cpu,
             };
             self.at(None, ChainNode { share: way.share, lost: way.lost, at, ..self.of_loop(state) });
@@ -120,7 +120,7 @@ impl ChainTree<'_> {
         let mut parent = Some(0);
         for (at, hop) in way.hops.iter().enumerate() {
             if at == 0
-                && let Some(path) = way.name.as_ref().filter(|_| hop.by.is_file_lock())
+                && let Some(path) = way.lock.as_ref().filter(|_| hop.by.is_file_lock())
             {
                 let lock = ChainNode {
                     kind: NodeKind::Lock,
@@ -136,7 +136,7 @@ impl ChainTree<'_> {
             let Some(number) = parent else { return };
             let last = at + 1 == way.hops.len();
             let within = hop.pid == self.chain.process.pid;
-            let state = if last { state(&way.end) } else { NodeState::Waits };
+            let state = if last { state(way.end) } else { NodeState::Waits };
             let (kind, name) = match (hop.is_short_lived(), within) {
                 (true, _) => (NodeKind::Thread, NodeName::Named("short-lived threads".into())),
                 (_, true) => (NodeKind::Thread, NodeName::Named("thread".into())),
@@ -198,25 +198,26 @@ impl ChainTree<'_> {
     /// A node for the resource at the end, unless that is a thread.
     fn end(&self, way: &ChainPath) -> Option<ChainNode> {
         let named = |name: &str| NodeName::Named(name.to_owned());
-        let (kind, name, state) = match &way.end {
-            WaitEnd::Net(address) => (NodeKind::Net, named(address), NodeState::Net),
-            WaitEnd::Lock(path) => (NodeKind::Lock, named(path), NodeState::Lock),
-            WaitEnd::Children => (NodeKind::Process, named("short-lived children"), NodeState::Cpu),
-            WaitEnd::Disk | WaitEnd::Flush => {
-                (NodeKind::Disk, named(self.window.io.disk.as_deref().unwrap_or_default()), state(&way.end))
+        let name = way.name.as_deref().unwrap_or_default();
+        let (kind, name, state) = match way.end {
+            End::Net => (NodeKind::Net, named(name), NodeState::Net),
+            End::Lock => (NodeKind::Lock, named(name), NodeState::Lock),
+            End::Children => (NodeKind::Process, named("short-lived children"), NodeState::Cpu),
+            End::Disk | End::Flush => {
+                (NodeKind::Disk, named(self.window.io.disk.as_deref().unwrap_or_default()), state(way.end))
             }
-            WaitEnd::Device => {
+            End::Device => {
                 let of_loop = self.window.gpu.iter().flat_map(|gpu| gpu.indexes_of(self.chain.process.pid));
                 let indexes: Vec<String> = of_loop.map(|index| index.to_string()).collect();
                 (NodeKind::Device, NodeName::Named(indexes.join(",")), NodeState::Device)
             }
             _ if !way.hops.is_empty() => return None,
-            WaitEnd::Loader => (NodeKind::Process, NodeName::Worker, NodeState::Unknown),
-            WaitEnd::Timer => (NodeKind::Timer, NodeName::default(), NodeState::Timer),
-            WaitEnd::Terminal => (NodeKind::Terminal, NodeName::default(), NodeState::Terminal),
-            end => (NodeKind::Unknown, named(way.name.as_deref().unwrap_or_default()), state(end)),
+            End::Loader => (NodeKind::Process, NodeName::Worker, NodeState::Unknown),
+            End::Timer => (NodeKind::Timer, NodeName::default(), NodeState::Timer),
+            End::Terminal => (NodeKind::Terminal, NodeName::default(), NodeState::Terminal),
+            end => (NodeKind::Unknown, named(name), state(end)),
         };
-        let by = (way.end == WaitEnd::Children).then_some(WaitEdge::Child);
+        let by = (way.end == End::Children).then_some(Edge::Child);
         Some(ChainNode { kind, name, state, by, share: way.share, lost: way.lost, ..ChainNode::default() })
     }
 
@@ -229,19 +230,19 @@ impl ChainTree<'_> {
     }
 }
 
-fn state(end: &WaitEnd) -> NodeState {
+fn state(end: End) -> NodeState {
     match end {
-        WaitEnd::Cpu => NodeState::Cpu,
-        WaitEnd::Disk => NodeState::Disk,
-        WaitEnd::Flush => NodeState::Flush,
-        WaitEnd::Memory => NodeState::Memory,
-        WaitEnd::Device => NodeState::Device,
-        WaitEnd::Net(_) | WaitEnd::Lock(_) | WaitEnd::Children => NodeState::Waits,
-        WaitEnd::Timer => NodeState::Sleeps,
-        WaitEnd::Stopped => NodeState::Stopped,
-        WaitEnd::Terminal => NodeState::Terminal,
-        WaitEnd::Asked => NodeState::Asked,
-        WaitEnd::Loader | WaitEnd::Unknown => NodeState::Unknown,
+        End::Cpu => NodeState::Cpu,
+        End::Disk => NodeState::Disk,
+        End::Flush => NodeState::Flush,
+        End::Memory => NodeState::Memory,
+        End::Device => NodeState::Device,
+        End::Net | End::Lock | End::Children => NodeState::Waits,
+        End::Timer => NodeState::Sleeps,
+        End::Stopped => NodeState::Stopped,
+        End::Terminal => NodeState::Terminal,
+        End::Asked => NodeState::Asked,
+        End::Loader | End::Unknown => NodeState::Unknown,
     }
 }
 

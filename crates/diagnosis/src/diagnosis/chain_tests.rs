@@ -1,15 +1,16 @@
 use super::*;
-use trainmon_rates::chain::paths::WaitHop;
+use trainmon_waits::chain::paths::WaitHop;
 
 #[test]
 fn what_is_too_small_is_put_together() {
     let process = |pid: u32, share: f64| ChainPath {
-        hops: vec![WaitHop { by: WaitEdge::Reads, pid, tid: pid }],
-        end: WaitEnd::Cpu,
+        hops: vec![WaitHop { by: Edge::Reads, pid, tid: pid }],
+        end: End::Cpu,
         name: None,
+        lock: None,
         share,
         lost: share / 2.0,
-        part: PathPart::Process,
+        part: Purpose::Process,
     };
     let many = (0..60_u32).map(|at| process(100 + at, 0.005)).chain([process(99, 0.4)]);
     let window = Features { chain: Some(Chain { ways: many.collect(), ..Chain::default() }), ..Features::default() };

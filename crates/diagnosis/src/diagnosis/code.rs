@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use trainmon_base::text::sanitise;
-use trainmon_rates::stacks::{Activity, CodePlace, ProcessStacks, is_sleep};
+use trainmon_waits::stacks::{Activity, CodePlace, ProcessStacks, is_sleep};
 
 use super::parts::{Hottest, Stages};
 use trainmon_base::stats::round;

@@ -8,14 +8,15 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::chain::NodeName;
-use super::features::{ChainPath, Features, PathPart, program, program_of};
+use super::features::{ChainPath, Features, program, program_of};
 use super::thresholds::*;
 use trainmon_base::stats::{percent, round};
 use trainmon_base::text::named_enum;
-use trainmon_rates::Frame;
-use trainmon_rates::chain::paths::{Peer, WaitEnd};
 use trainmon_rates::frame::MountRates;
 use trainmon_sample::MountKind;
+use trainmon_waits::Frame;
+use trainmon_waits::chain::paths::Peer;
+use trainmon_waits::taxonomy::{End, Purpose};
 
 thresholds! {
     MOST_OF_OTHERS = 0.80, "of what other processes use", "without this one, the job has nearly all that it can have";
@@ -250,12 +251,10 @@ pub(super) fn processes(window: &Features) -> Vec<Culprit> {
     let server = window.chain.as_ref().and_then(|chain| chain.server()).map(|(pid, _)| pid);
     by_loss(window, |way| {
         let last = way.hops.last();
-        match (way.part, &way.end) {
-            (PathPart::Process, WaitEnd::Children) => {
-                Some(Culprit::new(CulpritKind::Process, "short-lived commands"))
-            }
-            (PathPart::Process, _) => Some(peer(window, last?.pid)),
-            (PathPart::Loader, _) => {
+        match (way.part, way.end) {
+            (Purpose::Process, End::Children) => Some(Culprit::new(CulpritKind::Process, "short-lived commands")),
+            (Purpose::Process, _) => Some(peer(window, last?.pid)),
+            (Purpose::Batch, _) => {
                 server.filter(|pid| last.is_some_and(|last| last.pid == *pid)).map(|pid| peer(window, pid))
             }
             _ => None,
@@ -265,23 +264,23 @@ pub(super) fn processes(window: &Features) -> Vec<Culprit> {
 
 /// Readers of the loop's output.
 pub(super) fn readers(window: &Features) -> Vec<Culprit> {
-    by_loss(window, |way| Some(peer(window, way.hops.first().filter(|_| way.part == PathPart::Output)?.pid)))
+    by_loss(window, |way| Some(peer(window, way.hops.first().filter(|_| way.part == Purpose::Output)?.pid)))
 }
 
 pub(super) fn addresses(window: &Features) -> Vec<Culprit> {
-    by_loss(window, |way| match &way.end {
-        WaitEnd::Net(address) => Some(Culprit::new(CulpritKind::Address, address.to_string())),
-        _ => None,
+    by_loss(window, |way| {
+        let address = if way.end == End::Net { way.name.as_ref()? } else { return None };
+        Some(Culprit::new(CulpritKind::Address, address.to_string()))
     })
 }
 
 /// Locked files, and the processes that hold the locks.
 pub(super) fn locks(window: &Features) -> Vec<Culprit> {
-    let path = |way: &ChainPath| match (&way.end, &way.name) {
-        (WaitEnd::Lock(path), _) | (_, Some(path)) => Some(path.to_string()),
-        _ => None,
+    let path = |way: &ChainPath| {
+        let at_end = if way.end == End::Lock { way.name.as_ref() } else { None };
+        at_end.or(way.lock.as_ref()).map(ToString::to_string)
     };
-    let of_lock = |way: &&ChainPath| way.part == PathPart::FileLock;
+    let of_lock = |way: &&ChainPath| way.part == Purpose::FileLock;
     let mut found = by_loss(window, |way| {
         Some(way).filter(of_lock).and_then(path).map(|path| Culprit::new(CulpritKind::Lock, path))
     });

@@ -1,15 +1,15 @@
 //! A window's numbers → phase, class and cause with a confidence. The order is that of the question:
 //!
 //! 1. Is it training at all ([`phases`](super::phases))?
-//! 2. Where does the loop lose its time: waiting for data, or with its GPU busy, or with its GPU idle ([`Bottleneck`])?
+//! 2. Where does the loop lose its time: waiting for data, or with its GPU busy, or with its GPU idle ([`Account`](super::account::Account))?
 //! 3. Which cause: the first in the order of [`Cause::ALL`] whose rule holds.
 //! 4. What could not be read, or contradicts?
 
-use trainmon_rates::stacks::Activity;
+use trainmon_waits::stacks::Activity;
 
 use super::causes::starvation::{main_queues, others_hold};
 use super::causes::throttled::is_held_down;
-use super::causes::{Bottleneck, Cause, Finding, Judgement, Known, RuleInput, in_words};
+use super::causes::{Cause, Finding, Judgement, Known, RuleInput, in_words};
 use super::class::{Class, Phase};
 use super::features::{Features, Workers};
 use super::parts::Hottest;
@@ -34,8 +34,8 @@ pub(super) fn judge(window: &Features, known: Known) -> Judgement {
         Err(judgement) => return judgement,
     };
     let case = RuleInput::new(window, main, known);
-    let mut judgement = match (cause(&case), case.bottleneck) {
-        (Some(judgement), Bottleneck::Workers(workers)) => of_workers(judgement, &case, workers),
+    let mut judgement = match (cause(&case), case.slow_workers()) {
+        (Some(judgement), Some(workers)) => of_workers(judgement, &case, workers),
         (judgement, _) => judgement.unwrap_or_else(|| without_cause(&case)),
     };
     smaller_parts(&case, &mut judgement);
@@ -79,33 +79,41 @@ fn validation_between(case: &RuleInput<'_>) -> Option<Finding> {
 /// The judgement where no cause's rule holds.
 fn without_cause(case: &RuleInput<'_>) -> Judgement {
     let training = |class: Class, sure: f64| Judgement::state(Phase::Training, class, sure);
-    match case.bottleneck {
-        _ if case.window.profiled && case.main.shares.other >= CLEARLY_LOST.value.max(case.lost) => training(Class::Unknown, PERHAPS.value)
-            .doubt(format!(
-                "{} of the loop's time is neither operators nor a wait for data or the GPU; a trace with with_stack=True, or \
-                 `trainmon record`, shows what it is",
-                percent(case.main.shares.other)
-            )),
-        Bottleneck::Unrecorded => training(Class::DataLoader, case.sure)
-            .doubt("the imported files do not show what makes the batches, so why they are late is unknown"),
-        Bottleneck::Dry(gpu) if case.device_kept_idle().is_none() => {
-            training(Class::Balanced, BALANCED.at(1.0 - gpu.job_busy))
+    let (other, unknown) = (case.main.shares.other, || training(Class::Unknown, PERHAPS.value));
+    let elsewhere = "the loop waits for something that is neither data nor the GPU";
+    if case.window.profiled && other >= CLEARLY_LOST.value.max(case.lost) {
+        return unknown().doubt(format!(
+            "{} of the loop's time is neither operators nor a wait for data or the GPU; a trace with with_stack=True, or \
+             `trainmon record`, shows what it is",
+            percent(other)
+        ));
+    }
+    if case.is_unrecorded() {
+        return training(Class::DataLoader, case.sure)
+            .doubt("the imported files do not show what makes the batches, so why they are late is unknown");
+    }
+    if case.waits_elsewhere() {
+        return unknown().doubt(elsewhere);
+    }
+    match case.dry_device() {
+        Some(gpu) if case.device_kept_idle().is_none() => {
+            return training(Class::Balanced, BALANCED.at(1.0 - gpu.job_busy));
         }
-        Bottleneck::Dry(gpu) if case.main.shares.other >= CLEARLY_LOST || gpu.idle.while_other >= LOST_WAIT.value => {
-            let words = "the loop waits for something that is neither data nor the GPU";
-            training(Class::Unknown, PERHAPS.value).doubt(format!("{words}{}", seen_in(case)))
+        Some(gpu) if other >= CLEARLY_LOST || gpu.idle.while_other >= LOST_WAIT.value => {
+            return unknown().doubt(format!("{elsewhere}{}", seen_in(case)));
         }
-        Bottleneck::NoDevice if case.window.load_unknown() => training(Class::Unknown, PERHAPS.value)
-            .doubt(format!("{}, so the loop may be waiting for it", case.window.unread_device())),
-        Bottleneck::NoDevice if case.computes_on_cpu() => Judgement::state(Phase::Unknown, Class::Unknown, PERHAPS)
-            .doubt(
-                "one thread computes, without workers, steps or a GPU: the job is still starting, or it trains on one CPU",
-            ),
-        Bottleneck::Wait(_) => training(Class::Unknown, PERHAPS.value)
-            .doubt("the loop waits for something that is neither data nor the GPU"),
-        Bottleneck::NoDevice => training(Class::Unknown, PERHAPS.value)
-            .doubt("the loop neither computes nor waits for data, and no GPU of the job can be read"),
-        _ => training(Class::Balanced, EVEN_CHANCE.value),
+        _ => {}
+    }
+    if !case.has_no_device() {
+        training(Class::Balanced, EVEN_CHANCE.value)
+    } else if case.window.load_unknown() {
+        unknown().doubt(format!("{}, so the loop may be waiting for it", case.window.unread_device()))
+    } else if case.computes_on_cpu() {
+        Judgement::state(Phase::Unknown, Class::Unknown, PERHAPS).doubt(
+            "one thread computes, without workers, steps or a GPU: the job is still starting, or it trains on one CPU",
+        )
+    } else {
+        unknown().doubt("the loop neither computes nor waits for data, and no GPU of the job can be read")
     }
 }
 
@@ -168,11 +176,10 @@ fn qualify(case: &RuleInput<'_>, judgement: &mut Judgement) {
         judgement.doubts.push(why.to_owned());
     };
     if !main.exact {
-        let why = match case.bottleneck {
-            Bottleneck::Wait(_) => {
-                "cannot read /proc/PID/syscall, so what a thread waits for is guessed from its open files"
-            }
-            _ => "cannot read /proc/PID/syscall, so any poll counts as a wait for data",
+        let why = if case.waits_elsewhere() {
+            "cannot read /proc/PID/syscall, so what a thread waits for is guessed from its open files"
+        } else {
+            "cannot read /proc/PID/syscall, so any poll counts as a wait for data"
         };
         less_sure(INFERRED, why);
     }

@@ -1,7 +1,7 @@
 //! The numbers that a verdict rests on, with the limits they were compared with.
 
-use trainmon_rates::Wait;
-use trainmon_rates::stacks::Activity;
+use trainmon_waits::Wait;
+use trainmon_waits::stacks::Activity;
 
 use super::causes::checkpoint_write::CHECKPOINT;
 use super::causes::file_lock::TAKE_TURNS;

@@ -16,15 +16,16 @@ mod workers;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use trainmon_rates::frame::{CountedSteps, Stall, TrainerRates, WorkerRates};
-use trainmon_rates::stacks::sums::StackSums;
-use trainmon_rates::{Frame, PAGE, Wait};
+use trainmon_rates::PAGE;
 use trainmon_sample::process::is_of_learning;
 use trainmon_sample::{MountKind, ProcessId, ProcessRole, ThreadRole};
+use trainmon_waits::frame::{CountedSteps, Stall, TrainerRates, WorkerRates};
+use trainmon_waits::stacks::sums::StackSums;
+use trainmon_waits::{Frame, Wait};
 
 use super::thresholds::LARGER_HALF;
 use around::Around;
-pub(super) use chain::{Chain, ChainPath, OwnThreads, PathPart, program, program_of};
+pub(super) use chain::{Chain, ChainPath, OwnThreads, program, program_of};
 pub(super) use device::Device;
 pub(super) use loop_thread::{LoopStacks, LoopThread};
 use trainmon_base::stats;

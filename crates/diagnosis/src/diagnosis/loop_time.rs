@@ -7,10 +7,10 @@
 
 use std::collections::VecDeque;
 
-use trainmon_rates::Frame;
-use trainmon_rates::frame::TrainerRates;
-use trainmon_rates::time_split::TimeSplit;
 use trainmon_sample::SourceState;
+use trainmon_waits::Frame;
+use trainmon_waits::frame::TrainerRates;
+use trainmon_waits::time_split::TimeSplit;
 
 use super::Verdict;
 use super::subject::Subject;

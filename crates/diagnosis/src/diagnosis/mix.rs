@@ -2,9 +2,9 @@
 
 use super::windows::SHORT_S;
 use trainmon_base::stats::mean;
-use trainmon_rates::Frame;
-use trainmon_rates::frame::WorkerRates;
-use trainmon_rates::time_split::LoopActivity;
+use trainmon_waits::Frame;
+use trainmon_waits::frame::WorkerRates;
+use trainmon_waits::time_split::LoopActivity;
 
 /// Cheap signals that differ by this much, as a share, have moved.
 const MOVED: f64 = 0.2;

@@ -1,15 +1,16 @@
 //! Whether the job trains at all. If it does not, it has no bottleneck.
 
-use trainmon_rates::Wait;
-use trainmon_rates::stacks::Activity;
+use trainmon_waits::Wait;
+use trainmon_waits::stacks::Activity;
 
 use super::causes::throttled::is_held_down;
 use super::causes::{Cause, Judgement, Known};
 use super::class::{Class, Phase};
-use super::features::{Chain, Features, LoopStacks, LoopThread, PathPart};
+use super::features::{Chain, Features, LoopStacks, LoopThread};
 use super::requests;
 use super::thresholds::*;
 use trainmon_base::stats::percent;
+use trainmon_waits::taxonomy::Purpose;
 
 thresholds! {
     LONG_SILENCE = 15.0, "s", "a loop with steps of a second or less does not pause for this long";
@@ -134,7 +135,7 @@ pub(super) fn is_proven(window: &Features, known: Known) -> bool {
 /// waits for the others in a collective, so they must have been seen computing.
 fn waits_in_turn(window: &Features) -> bool {
     let setting_up = window.age_s.is_none_or(|age| age < STARTING) && window.is_growing();
-    let works = window.chain.as_ref().is_some_and(|chain| chain.share(PathPart::Process) >= LARGER_HALF);
+    let works = window.chain.as_ref().is_some_and(|chain| chain.share(Purpose::Process) >= LARGER_HALF);
     goes_on(window).is_some() && waits_for_somebody(window) && !setting_up && (works || !window.communicates)
 }
 
@@ -145,7 +146,7 @@ fn goes_on(window: &Features) -> Option<&Chain> {
 
 /// Whether most of the loop's time ends at something known.
 fn waits_for_somebody(window: &Features) -> bool {
-    let parts = || window.waits_elsewhere().filter(|part| *part != PathPart::Sleep);
+    let parts = || window.waits_elsewhere().filter(|part| *part != Purpose::Sleep);
     let known = |chain: &Chain| parts().map(|part| chain.share(part)).sum::<f64>();
     window.chain.as_ref().is_some_and(|chain| known(chain) >= LARGER_HALF)
 }
@@ -191,7 +192,7 @@ fn other_phase(window: &Features, main: &LoopThread, known: Known) -> Option<(Ph
         let still = window
             .chain
             .as_ref()
-            .is_some_and(|chain| chain.share(PathPart::Unknown) + chain.share(PathPart::Sleep) >= ALL_ALONG);
+            .is_some_and(|chain| chain.share(Purpose::Unknown) + chain.share(Purpose::Sleep) >= ALL_ALONG);
         let phase = match () {
             () if collective || still && known.has_stepped => Phase::Hung,
             () if old || known.has_stepped || still => Phase::Idle,

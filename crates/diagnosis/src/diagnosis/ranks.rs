@@ -6,13 +6,13 @@
 
 use std::collections::BTreeMap;
 
-use trainmon_rates::Frame;
-use trainmon_rates::frame::TrainerRates;
-use trainmon_rates::stacks::Activity;
-use trainmon_rates::stacks::correction::ENOUGH_SAMPLES;
-use trainmon_rates::stacks::sums::StackSums;
-use trainmon_rates::time_split::TimeSplit;
 use trainmon_sample::{ProcessId, RankPlace};
+use trainmon_waits::Frame;
+use trainmon_waits::frame::TrainerRates;
+use trainmon_waits::stacks::Activity;
+use trainmon_waits::stacks::correction::ENOUGH_SAMPLES;
+use trainmon_waits::stacks::sums::StackSums;
+use trainmon_waits::time_split::TimeSplit;
 
 use super::features::{Device, LoopThread};
 use super::thresholds::*;
@@ -197,7 +197,8 @@ fn collectives(stacks: &StackSums, rank: ProcessId) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use trainmon_rates::frame::{CountedSteps, GpuRates};
+    use trainmon_rates::frame::GpuRates;
+    use trainmon_waits::frame::CountedSteps;
 
     fn frame(others: &[f64]) -> Frame {
         let trainers = others.iter().zip(10..).map(|(other, pid)| TrainerRates {

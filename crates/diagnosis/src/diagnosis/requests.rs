@@ -1,7 +1,8 @@
 //! A process that answers requests does not train: it is idle between them.
 
-use super::features::{Features, LoopStacks, PathPart};
+use super::features::{Features, LoopStacks};
 use super::thresholds::{CLEARLY_LOST, LIKELY, SURE, Threshold};
+use trainmon_waits::taxonomy::Purpose;
 
 /// Share of the time that a process waits for requests, and the confidence, if the share is large. It waits on connections that
 /// clients opened or, where stacks show a model that predicts without training, for idle threads of its own.
@@ -17,6 +18,6 @@ pub(super) fn waits(window: &Features, has_trained: bool) -> Option<(f64, Thresh
         return None;
     }
     let by_threads = if predicts { chain.own_threads().unknown } else { 0.0 };
-    let share = chain.share(PathPart::Request).max(by_threads);
+    let share = chain.share(Purpose::Request).max(by_threads);
     (share >= CLEARLY_LOST).then_some((share, if predicts { SURE } else { LIKELY }))
 }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use trainmon_rates::Frame;
 use trainmon_sample::ProcessId;
+use trainmon_waits::Frame;
 
 use super::causes::worker_restart::{ONE_SET, RESTART};
 
@@ -66,7 +66,8 @@ impl Restarts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use trainmon_rates::frame::{ProcessRates, WorkerRates};
+    use trainmon_rates::frame::ProcessRates;
+    use trainmon_waits::frame::WorkerRates;
 
     /// A frame at this second with the workers that were started at these seconds; those of the last second are new.
     fn frame(at: u64, starts: &[u64]) -> Frame {

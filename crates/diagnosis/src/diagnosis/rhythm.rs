@@ -2,7 +2,7 @@
 //! and rests for several, again and again. A window must hold whole turns, or the verdict follows each half.
 
 use trainmon_base::stats::mean;
-use trainmon_rates::Frame;
+use trainmon_waits::Frame;
 
 /// A GPU that is used more than this works …
 const DEVICE_WORKS: f64 = 0.7;

@@ -8,10 +8,10 @@
 
 use std::collections::BTreeMap;
 
-use trainmon_rates::Frame;
-use trainmon_rates::stacks::sums::StackSums;
-use trainmon_rates::stacks::{Activities, Activity};
 use trainmon_sample::{ProcessId, ProcessRole, Sample};
+use trainmon_waits::Frame;
+use trainmon_waits::stacks::sums::StackSums;
+use trainmon_waits::stacks::{Activities, Activity};
 
 use super::causes::{Cause, Judgement, Known};
 use super::class::{Class, Phase};

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use trainmon_base::stats::{median, quantile};
-use trainmon_rates::frame::Stall;
+use trainmon_waits::frame::Stall;
 
 /// Waits shorter than this part of the longest ones are not stalls.
 const OF_LONGEST: f64 = 0.4;

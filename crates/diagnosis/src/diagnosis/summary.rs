@@ -10,7 +10,7 @@ use super::parts::Hottest;
 use super::thresholds::*;
 use trainmon_base::stats::percent;
 use trainmon_base::text::sanitise;
-use trainmon_rates::time_split::LoopActivity;
+use trainmon_waits::time_split::LoopActivity;
 
 /// Most culprits that a sentence names.
 const IN_A_SENTENCE: usize = 2;

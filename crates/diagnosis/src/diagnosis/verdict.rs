@@ -18,7 +18,7 @@ pub use super::signals::{Evidence, EvidenceFrom};
 pub use super::subject::{Missing, Subject};
 use trainmon_base::text::format::SURE;
 use trainmon_profiles::account::ProfileAccount;
-use trainmon_rates::time_split::TimeSplit;
+use trainmon_waits::time_split::TimeSplit;
 
 /// The session that a verdict belongs to.
 #[derive(Debug, Clone, Default)]

@@ -19,7 +19,7 @@ use super::packed;
 use crate::diagnosis::causes::Cause;
 use crate::diagnosis::verdict::{Class, Verdict};
 use trainmon_profiles::account::ProfileAccount;
-use trainmon_rates::Frame;
+use trainmon_waits::Frame;
 
 /// Moments per block: more pack better, fewer load faster.
 const BLOCK: usize = 16;

@@ -13,7 +13,7 @@ use super::packed;
 use super::run::WholeRun;
 use crate::diagnosis::Verdict;
 use crate::pipeline::{Tick, same_cause};
-use trainmon_rates::Frame;
+use trainmon_waits::Frame;
 
 /// Changes with what a digest holds. Every digest begins with it and the version of trainmon.
 const DIGEST_FORMAT: u32 = 2;

@@ -7,8 +7,8 @@ use super::surroundings::Surroundings;
 use super::timeline::{Compact, TimelinePoint};
 use crate::diagnosis::Verdict;
 use crate::diagnosis::verdict::{Phase, StepSource};
-use trainmon_rates::Frame;
-use trainmon_rates::time_split::TimeSplit;
+use trainmon_waits::Frame;
+use trainmon_waits::time_split::TimeSplit;
 
 /// When an interval was.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]

@@ -15,8 +15,8 @@ use crate::diagnosis::causes::Cause;
 use crate::diagnosis::verdict::{Class, Phase, Steps};
 use trainmon_base::stats::mean;
 use trainmon_base::text::format::MIB;
-use trainmon_rates::time_split::TimeSplit;
 use trainmon_sample::log_row::LogRow;
+use trainmon_waits::time_split::TimeSplit;
 
 /// Columns of the loop's time, in the order of the split.
 const SPLIT: [&str; 5] = ["input_wait_pct", "device_sync_pct", "host_busy_pct", "checkpoint_pct", "other_pct"];

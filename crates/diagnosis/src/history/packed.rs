@@ -77,8 +77,8 @@ mod tests {
     use super::*;
     use crate::diagnosis::verdict::{Rank, Verdict};
     use trainmon_profiles::account::{IdleRow, ProfileAccount};
-    use trainmon_rates::Frame;
-    use trainmon_rates::stacks::{Activity, CodePlace, ProcessStacks};
+    use trainmon_waits::Frame;
+    use trainmon_waits::stacks::{Activity, CodePlace, ProcessStacks};
 
     #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
     enum PackedKind {

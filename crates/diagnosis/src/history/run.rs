@@ -16,7 +16,7 @@ use crate::diagnosis::Verdict;
 use crate::diagnosis::causes::Cause;
 use crate::diagnosis::verdict::{Class, Phase};
 use crate::pipeline::Tick;
-use trainmon_rates::Frame;
+use trainmon_waits::Frame;
 
 /// Most verdicts that are kept one by one, the newest.
 const SPANS: usize = 1000;

@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 
 use super::timeline::{Compact, GPUS};
 use trainmon_base::stats::mean;
-use trainmon_rates::Frame;
 use trainmon_rates::frame::GpuRates;
 use trainmon_sample::gpu::{HELD_DOWN, clock_event_words};
 use trainmon_sample::log_row::LogRow;
+use trainmon_waits::Frame;
 
 /// GPUs that are used less say nothing by their clocks: they lower them when idle. Percent.
 const WORKS_AT: f64 = 10.0;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::interval::{Interval, WatchedTime};
 use crate::diagnosis::verdict::{Advice, Class, Verdict};
 use crate::pipeline::same_cause;
-use trainmon_rates::time_split::TimeSplit;
+use trainmon_waits::time_split::TimeSplit;
 
 /// A stretch of time with one class and cause.
 #[derive(Debug, Clone)]
@@ -183,7 +183,7 @@ mod tests {
     use super::*;
     use crate::diagnosis::causes::Cause;
     use trainmon_profiles::account::ProfileAccount;
-    use trainmon_rates::Frame;
+    use trainmon_waits::Frame;
 
     fn frame(second: u64) -> Frame {
         Frame { seconds: 1.0, unix_ms: second as i64 * 1000, ..Frame::default() }

@@ -133,9 +133,9 @@ mod tests {
     use super::*;
     use crate::diagnosis::Verdict;
     use crate::pipeline::Tick;
-    use trainmon_rates::Frame;
     use trainmon_rates::frame::JobRates;
     use trainmon_sample::{JobSample, RunIdentity, Sample};
+    use trainmon_waits::Frame;
 
     /// What is told, with its second, about a run that has come so far at each second, and whose limit is at `ends_s`.
     fn told(ends_s: i64, seconds: i64, total: f64, done: impl Fn(i64) -> f64) -> Vec<(i64, EventState)> {

@@ -11,7 +11,7 @@ use super::{EventDetails, EventKind, EventState, WatchEvent, WatchedMoment};
 use crate::diagnosis::verdict::Phase;
 use trainmon_base::stats;
 use trainmon_base::text::format;
-use trainmon_rates::Frame;
+use trainmon_waits::Frame;
 
 /// Shortest block, seconds of training. Its steps are counted whole.
 const BLOCK_S: f64 = 4.0;

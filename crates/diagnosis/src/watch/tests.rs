@@ -6,9 +6,10 @@ use super::*;
 use crate::diagnosis::Verdict;
 use crate::diagnosis::causes::Cause;
 use crate::diagnosis::verdict::{Class, Phase, Rank};
-use trainmon_rates::Frame;
-use trainmon_rates::frame::{GpuRates, JobRates, TrainerRates};
-use trainmon_rates::time_split::TimeSplit;
+use trainmon_rates::frame::{GpuRates, JobRates};
+use trainmon_waits::Frame;
+use trainmon_waits::frame::TrainerRates;
+use trainmon_waits::time_split::TimeSplit;
 
 /// A second of a job that trains with nothing to hold it back, in steps of 0.1 s.
 #[derive(Debug, Clone)]

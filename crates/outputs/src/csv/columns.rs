@@ -9,10 +9,11 @@ use trainmon_base::text::sanitise;
 use trainmon_diagnosis::diagnosis::Verdict;
 use trainmon_diagnosis::diagnosis::causes::Cause;
 use trainmon_diagnosis::diagnosis::chain::{ChainNode, waits_for};
-use trainmon_rates::Frame;
-use trainmon_rates::frame::{GpuRates, WorkerRates};
-use trainmon_rates::time_split::{LoopActivity, TimeSplit};
+use trainmon_rates::frame::GpuRates;
 use trainmon_sample::gpu::{CLOCK_EVENT_REASONS, clock_event_words};
+use trainmon_waits::Frame;
+use trainmon_waits::frame::WorkerRates;
+use trainmon_waits::time_split::{LoopActivity, TimeSplit};
 
 /// One column.
 #[derive(Debug)]

@@ -7,8 +7,8 @@ use serde::Serialize;
 use super::{escaped, script_json};
 use trainmon_base::text::format::{MIB, UNMEASURED, precise, whole_percent as percent};
 use trainmon_diagnosis::history::timeline::{Compact, TimelinePoint};
-use trainmon_rates::time_split::LoopActivity;
 use trainmon_views::run_report::RunReport;
+use trainmon_waits::time_split::LoopActivity;
 
 /// Most columns of a chart: a day has one for each minute, and the file stays below a megabyte.
 const COLUMNS: u16 = 1440;

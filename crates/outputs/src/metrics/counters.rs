@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use trainmon_diagnosis::diagnosis::verdict::Class;
 use trainmon_diagnosis::pipeline::Tick;
-use trainmon_rates::time_split::TimeSplit;
 use trainmon_sample::ProcessId;
+use trainmon_waits::time_split::TimeSplit;
 
 /// Most ranks whose sums are kept: those that have ended go first.
 const MOST_RANKS: usize = 1024;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{ExportedMachine, count, metrics, ratio};
 use trainmon_base::stats::mean;
-use trainmon_rates::Frame;
+use trainmon_waits::Frame;
 
 metrics! {
     /// Of trainmon itself.

@@ -6,8 +6,8 @@ use super::{FollowedJob, JobCounters, Labelled, count, label, metrics, ratio};
 use trainmon_diagnosis::diagnosis::causes::Cause;
 use trainmon_diagnosis::diagnosis::verdict::{Class, Phase, Verdict};
 use trainmon_diagnosis::pipeline::Tick;
-use trainmon_rates::time_split::LoopActivity;
 use trainmon_sample::SourceState;
+use trainmon_waits::time_split::LoopActivity;
 
 /// One job.
 pub(super) struct JobScope {

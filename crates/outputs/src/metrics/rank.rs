@@ -6,13 +6,14 @@ use super::job::JobScope;
 use super::{Labelled, metrics};
 use trainmon_diagnosis::diagnosis::ranks::{blocked, waits_for_others};
 use trainmon_diagnosis::diagnosis::verdict::{Rank, Verdict};
-use trainmon_rates::frame::{GpuRates, TrainerRates};
-use trainmon_rates::time_split::{LoopActivity, TimeSplit};
+use trainmon_rates::frame::GpuRates;
 use trainmon_sample::ProcessId;
+use trainmon_waits::frame::TrainerRates;
+use trainmon_waits::time_split::{LoopActivity, TimeSplit};
 
 /// One rank.
 pub(super) struct RankScope {
-    pub(super) workers: Vec<trainmon_rates::frame::WorkerRates>,
+    pub(super) workers: Vec<trainmon_waits::frame::WorkerRates>,
     steps_per_s: Option<f64>,
     counters: RankCounters,
     /// Where its time went in the verdict's window.
@@ -85,7 +86,7 @@ fn of_rank(gpu: &GpuRates, rank: ProcessId, is_one_of_many: bool) -> bool {
 /// The share in collectives of a job's only rank on this machine, if its stacks were read.
 fn own_collectives(verdict: &Verdict, is_one_of_many: bool) -> Option<f64> {
     let activities = if is_one_of_many { return None } else { &verdict.main_thread.as_ref()?.activities };
-    Some(activities.get(trainmon_rates::stacks::Activity::Collective.word()).copied().unwrap_or(0.0))
+    Some(activities.get(trainmon_waits::stacks::Activity::Collective.word()).copied().unwrap_or(0.0))
 }
 
 metrics! {

@@ -3,7 +3,7 @@
 
 use super::rank::RankScope;
 use super::{Labelled, metrics};
-use trainmon_rates::frame::WorkerRates;
+use trainmon_waits::frame::WorkerRates;
 
 /// One worker.
 pub(super) struct WorkerScope(WorkerRates);

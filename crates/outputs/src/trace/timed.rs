@@ -11,7 +11,7 @@ use super::packets::{Looks, Track};
 use super::proto::TrackEvent;
 use super::{TraceWriter, number};
 use trainmon_diagnosis::pipeline::Tick;
-use trainmon_rates::frame::TimedSteps;
+use trainmon_waits::frame::TimedSteps;
 
 /// A slice is at least so many times longer than what its ends may be off by.
 const LEAST_LENGTH: u64 = 2;

@@ -1,6 +1,6 @@
 //! When intervals begin and end on the time axis of a trace.
 
-use trainmon_rates::Frame;
+use trainmon_waits::Frame;
 
 /// Latest time of a trace, nanoseconds since 1970.
 pub(super) const LATEST_NS: u64 = i64::MAX as u64;

@@ -287,23 +287,6 @@ fn a_real_quota_throttles() {
     assert!(after.throttled_periods > before.throttled_periods);
 }
 
-/// Prints what a read costs: `cargo test --release cost_of_a_cgroup_read -- --ignored --nocapture`.
-#[test]
-#[ignore = "a measurement"]
-fn cost_of_a_cgroup_read() {
-    let mut reader = CgroupReader::for_process(&Roots::default(), std::process::id());
-    let mut micros: Vec<f64> = (0..2000)
-        .map(|_| {
-            let start = std::time::Instant::now();
-            std::hint::black_box(reader.read());
-            start.elapsed().as_secs_f64() * 1e6
-        })
-        .collect();
-    let mean = micros.iter().sum::<f64>() / 2000.0;
-    micros.sort_by(f64::total_cmp);
-    println!("cgroup: mean {mean:.1} us, median {:.1} us, p95 {:.1} us", micros[1000], micros[1900]);
-}
-
 proptest! {
     #[test]
     fn cpu_lists_round_trip(cpus in proptest::collection::btree_set(0..MOST_CPUS, 0..60)) {

@@ -139,22 +139,6 @@ fn this_machine() {
     assert!(sample.net.iter().all(|net| &*net.name != "lo"));
 }
 
-/// Prints what a read costs: `cargo test --release cost_of_a_host_read -- --ignored --nocapture`.
-#[test]
-#[ignore = "a measurement"]
-fn cost_of_a_host_read() {
-    let mut reader = HostReader::new(&Roots::default());
-    let mut micros: Vec<f64> = (0..2000)
-        .map(|_| {
-            let start = std::time::Instant::now();
-            std::hint::black_box(reader.read(0).unwrap());
-            start.elapsed().as_secs_f64() * 1e6
-        })
-        .collect();
-    micros.sort_by(f64::total_cmp);
-    println!("host: median {:.1} us, p95 {:.1} us", micros[1000], micros[1900]);
-}
-
 proptest! {
     #[test]
     fn cpu_lines_round_trip(rows in proptest::collection::vec((any::<u16>(), any::<[u64; 8]>()), 0..20)) {

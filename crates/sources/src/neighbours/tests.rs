@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::process::{Child, Command};
 use std::time::Instant;
 
 use proptest::prelude::*;
@@ -136,37 +135,6 @@ fn we_are_seen_at_work_on_this_host() {
     };
     assert!(own.own && !own.kernel && own.command.contains("trainmon"), "{own:?}");
     assert_eq!(own.uid, Some(rustix::process::getuid().as_raw()));
-}
-
-/// Prints what a scan costs: `cargo test --release --lib scan_costs -- --ignored --nocapture`.
-#[test]
-#[ignore = "a measurement"]
-fn what_a_scan_costs() {
-    struct Sleepers(Vec<Child>);
-    impl Drop for Sleepers {
-        fn drop(&mut self) {
-            for child in &mut self.0 {
-                let _ = child.kill();
-                let _ = child.wait();
-            }
-        }
-    }
-    let mut reader = NeighboursReader::new(&Roots::default());
-    let mut measure = |what: &str| {
-        let mut us: Vec<u128> = (1..=50)
-            .map(|at| {
-                let begun = Instant::now();
-                reader.read(at, &[]).unwrap();
-                begun.elapsed().as_micros()
-            })
-            .collect();
-        us.sort_unstable();
-        println!("{what}: {} processes, median {} µs, 90% {} µs", reader.counters.seen.len(), us[25], us[45]);
-    };
-    measure("as it is");
-    let sleepers = Sleepers((0..300).map(|_| Command::new("sleep").arg("60").spawn().unwrap()).collect());
-    measure("300 idle processes more");
-    drop(sleepers);
 }
 
 fn table() -> impl Strategy<Value = HashMap<u32, (u64, u64)>> {

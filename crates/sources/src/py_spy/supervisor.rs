@@ -36,7 +36,7 @@ use trainmon_base::errors::ExitCode;
 use trainmon_base::signals;
 
 /// First argument that makes this executable supervise py-spy. Not offered to users.
-const SUPERVISE: &str = "supervise-py-spy";
+pub(super) const SUPERVISE: &str = "supervise-py-spy";
 /// This executable.
 const OWN: &str = "/proc/self/exe";
 /// Longest request, bytes.
@@ -60,11 +60,9 @@ pub fn supervise_with(program: impl Into<PathBuf>, arguments: &[&str]) {
     let _ = PROGRAM.set((program.into(), arguments));
 }
 
-/// This executable with its keyword; in the library's own tests, which are another executable, the test that serves.
+/// This executable with its keyword.
 fn own_program() -> (PathBuf, Vec<OsString>) {
-    let test = ["--exact", "py_spy::tests::the_supervisor", "--ignored", "--nocapture"];
-    let arguments: &[&str] = if cfg!(test) { &test } else { &[SUPERVISE] };
-    (OWN.into(), arguments.iter().map(Into::into).collect())
+    (OWN.into(), vec![SUPERVISE.into()])
 }
 
 /// The outcome of py-spy's run.

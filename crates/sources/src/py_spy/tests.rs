@@ -20,6 +20,10 @@ struct Stage {
 
 impl Stage {
     fn new(mode: &'static str) -> Self {
+        let tests = std::env::current_exe().unwrap();
+        let supervisor = tests.ancestors().nth(2).unwrap().join("examples/py_spy_supervisor");
+        assert!(supervisor.exists(), "{} is missing: cargo build --examples", supervisor.display());
+        supervise_with(supervisor, &[supervisor::SUPERVISE]);
         let root = tempfile::tempdir().unwrap();
         fs::create_dir(root.path().join(mode)).unwrap();
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/support/fake_py_spy.sh");
@@ -71,14 +75,6 @@ fn is_gone(pid: u32) -> bool {
 fn is_dead(pid: u32) -> bool {
     let stat = fs::read(Path::new("/proc").join(pid.to_string()).join("stat")).unwrap_or_default();
     task_files::stat(&stat).is_none_or(|stat| matches!(stat.state, 'Z' | 'X'))
-}
-
-/// This test program, started again, is the supervisor of the others.
-#[test]
-#[ignore = "started by the others"]
-fn the_supervisor() {
-    use std::os::fd::AsFd;
-    supervisor::serve(std::io::stdin().as_fd()).unwrap();
 }
 
 fn never() -> AtomicBool {

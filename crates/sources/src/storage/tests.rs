@@ -75,34 +75,3 @@ fn this_machine() {
         assert!(device.name.starts_with(&*device.whole) || device.whole.contains('!'), "{device:?}");
     }
 }
-
-/// Prints what reads cost: `cargo test --release cost_of_a_storage_read -- --ignored --nocapture`. The processes whose
-/// files are looked at are named by their ids in `TRAINMON_PIDS`, else it is this process.
-#[test]
-#[ignore = "a measurement"]
-fn cost_of_a_storage_read() {
-    let named = std::env::var("TRAINMON_PIDS").unwrap_or_default();
-    let mut pids: Vec<u32> = named.split_whitespace().filter_map(|pid| pid.parse().ok()).collect();
-    if pids.is_empty() {
-        pids.push(std::process::id());
-    }
-    let mut reader = StorageReader::new(&Roots::default());
-    let mut timed = |now_ns: u64| {
-        let start = std::time::Instant::now();
-        let sample = reader.read(now_ns, &pids, false).unwrap();
-        (start.elapsed().as_secs_f64() * 1e6, sample)
-    };
-    let (first, sample) = timed(SECOND);
-    println!("storage: first {first:.0} us, {} processes, {:#?}", pids.len(), sample.mounts);
-    let mut kinds = [("devices only", Vec::new()), ("and descriptors", Vec::new()), ("and mappings", Vec::new())];
-    for round in 1..400_u64 {
-        let at = if round % 5 == 0 { 2 } else { 1 };
-        kinds[at].1.push(timed(SECOND * (1 + round)).0);
-        kinds[0].1.push(timed(SECOND * (1 + round) + 1).0);
-    }
-    for (name, mut micros) in kinds {
-        micros.sort_by(f64::total_cmp);
-        let mean = micros.iter().sum::<f64>() / f64::from(u32::try_from(micros.len()).unwrap());
-        println!("storage, {name}: median {:.1} us, mean {mean:.1} us", micros[micros.len() / 2]);
-    }
-}

@@ -17,7 +17,7 @@ use trainmon_attach::jobs::JobCandidate;
 use trainmon_base::text::sanitise;
 use trainmon_diagnosis::diagnosis::verdict::Class;
 use trainmon_diagnosis::history::timeline::TimelineWindow;
-use trainmon_rates::time_split::TimeSplit;
+use trainmon_waits::time_split::TimeSplit;
 
 /// Seconds that the small charts show.
 const PREVIEW_S: f64 = 60.0;

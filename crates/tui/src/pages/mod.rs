@@ -24,7 +24,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use super::message::Export;
-use super::widgets::{Confirm, Drawn, Hit, Menu, Prompt, Purpose, Scene};
+use super::widgets::{Confirm, Drawn, Hit, Menu, Prompt, PromptKind, Scene};
 use action::Action;
 use trainmon_attach::jobs::{JobKey, Needs};
 
@@ -243,7 +243,7 @@ pub trait Content {
     fn detail(&self, _buf: &mut Buffer, _scene: &Scene<'_>, _top: usize, _drawn: &mut Drawn) {}
 
     /// Takes in the text of a prompt that the page opened.
-    fn typed(&mut self, _purpose: Purpose, _text: &str, _scene: &Scene<'_>) {}
+    fn typed(&mut self, _purpose: PromptKind, _text: &str, _scene: &Scene<'_>) {}
 }
 
 /// What a page, the list of jobs or a menu asks for after a key.

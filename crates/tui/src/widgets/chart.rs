@@ -15,7 +15,7 @@ use trainmon_base::text::fit;
 use trainmon_base::zone;
 use trainmon_diagnosis::diagnosis::verdict::Class;
 use trainmon_diagnosis::history::timeline::TimelinePoint;
-use trainmon_rates::Frame;
+use trainmon_waits::Frame;
 
 /// How the top of a value axis is chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -19,7 +19,7 @@ pub use chart::{ChartLine, Top};
 pub use drawn::{Drawn, Extent, Hit};
 pub use menu::{Confirm, Menu, MenuItem, MenuOutcome};
 pub use popup::PopupBox;
-pub use prompt::{Prompt, Purpose, Typed};
+pub use prompt::{Prompt, PromptKind, Typed};
 pub use scene::Scene;
 pub use scroll::{Scroll, beside, scrolled};
 pub use text::{Piece, Text, cells, count, piece_lines, side_by_side, tabs, write_lines, write_up};

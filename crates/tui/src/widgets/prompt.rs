@@ -14,7 +14,7 @@ const TEXT_MAX: usize = 512;
 
 /// The purpose of a typed text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Purpose {
+pub enum PromptKind {
     /// Show only what matches.
     Filter,
     /// Go to what matches.
@@ -27,7 +27,7 @@ pub enum Purpose {
 #[derive(Debug, Clone)]
 pub struct Prompt {
     /// Its purpose.
-    pub purpose: Purpose,
+    pub purpose: PromptKind,
     /// The text typed so far.
     pub text: String,
     /// The previous text: Esc restores it.
@@ -57,7 +57,7 @@ pub enum Typed {
 
 impl Prompt {
     /// A prompt that starts with the current text.
-    pub fn new(purpose: Purpose, before: &str) -> Self {
+    pub fn new(purpose: PromptKind, before: &str) -> Self {
         Self { purpose, text: before.to_owned(), before: before.to_owned() }
     }
 
@@ -70,7 +70,7 @@ impl Prompt {
                 self.text.clone_from(&self.before);
                 return Typed::Done;
             }
-            KeyCode::F(3) if self.purpose == Purpose::Search => return Typed::Next,
+            KeyCode::F(3) if self.purpose == PromptKind::Search => return Typed::Next,
             KeyCode::Backspace => {
                 self.text.pop();
             }
@@ -99,9 +99,9 @@ impl Prompt {
     /// Draws it on one row; the end of the typed text stays visible.
     pub fn draw(&self, buf: &mut Buffer, area: Rect, theme: Theme) {
         let word = match self.purpose {
-            Purpose::Filter => "Filter:",
-            Purpose::Search => "Search:",
-            Purpose::Pid => "Attach to PID:",
+            PromptKind::Filter => "Filter:",
+            PromptKind::Search => "Search:",
+            PromptKind::Pid => "Attach to PID:",
         };
         let room = usize::from(area.width).saturating_sub(word.len() + 2);
         let skip = self.text.chars().count().saturating_sub(room);

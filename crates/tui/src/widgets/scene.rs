@@ -6,8 +6,8 @@ use crate::job::Job;
 use crate::theme::Theme;
 use trainmon_diagnosis::diagnosis::verdict::{Subject, Unavailable, Verdict};
 use trainmon_diagnosis::history::timeline::TimelineWindow;
-use trainmon_rates::Frame;
 use trainmon_views::cost::Price;
+use trainmon_waits::Frame;
 
 /// The job at the moment shown, and how to draw it.
 #[derive(Debug, Clone, Copy)]

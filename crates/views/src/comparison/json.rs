@@ -6,7 +6,7 @@ use super::ComparedRun;
 use super::tables::{RESOURCES, mean_of};
 use trainmon_diagnosis::history::environment::Environment;
 use trainmon_diagnosis::history::surroundings::Surroundings;
-use trainmon_rates::time_split::TimeSplit;
+use trainmon_waits::time_split::TimeSplit;
 
 /// A run, for programs.
 #[derive(Serialize)]

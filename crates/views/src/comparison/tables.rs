@@ -10,7 +10,7 @@ use trainmon_diagnosis::diagnosis::Verdict;
 use trainmon_diagnosis::diagnosis::verdict::Stages;
 use trainmon_diagnosis::history::run::WholeRun;
 use trainmon_diagnosis::history::timeline::TimelinePoint;
-use trainmon_rates::time_split::LoopActivity;
+use trainmon_waits::time_split::LoopActivity;
 
 /// A part that is less of both steps is not worth a row.
 pub(super) const LEAST_SHARE: f64 = 0.005;

@@ -23,14 +23,14 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         "without stacks, instead: at least `much_traffic` of the link's rate is in use",
     ],
     judge: |case| {
-        match case.bottleneck {
-            Bottleneck::Busy(gpu) if gpu.low_power() => gpu.link().map(|_| case.found(Cause::CopyBound, INFERRED)),
-            // Copies are not kernels: a GPU behind a full link shows as idle.
-            Bottleneck::Dry(gpu) => match gpu.link() {
-                Some(used) => Some(Judgement::new(Cause::CopyBound, BY_LINK_USE.at(used))),
-                None => on_the_host(case, gpu),
-            },
-            _ => None,
+        if let Some(gpu) = case.busy_device() {
+            return if gpu.low_power() { gpu.link().map(|_| case.found(Cause::CopyBound, INFERRED)) } else { None };
+        }
+        // Copies are not kernels: a GPU behind a full link shows as idle.
+        let gpu = case.dry_device()?;
+        match gpu.link() {
+            Some(used) => Some(Judgement::new(Cause::CopyBound, BY_LINK_USE.at(used))),
+            None => on_the_host(case, gpu),
         }
     },
     signals: &[PCIE, DEVICE, POWER],

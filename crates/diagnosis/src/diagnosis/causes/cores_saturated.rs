@@ -33,14 +33,16 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
             return None;
         }
         let crowd = queueing.crowded.filter(|crowd| *crowd != Crowd::Threads);
-        let saturated = match case.bottleneck {
-            Bottleneck::Workers(_) => true,
-            // Processes that all want a CPU at the same moment fill them in bursts.
-            _ if crowd == Some(Crowd::Processes) && queueing.mostly => true,
+        // Processes that all want a CPU at the same moment fill them in bursts.
+        let in_bursts = crowd == Some(Crowd::Processes) && queueing.mostly;
+        let saturated = if case.slow_workers().is_some() || in_bursts {
+            true
+        } else if case.loads_in_process() && crowd.is_none() && makes_alone(case) {
             // The operators of one batch fill the CPUs with threads that mostly wait for each other. Workers get one thread each.
-            Bottleneck::InProcess if crowd.is_none() && makes_alone(case) => false,
+            false
+        } else {
             // Training on the CPU also fills the CPUs, but not with many processes.
-            _ => queueing.full && (case.window.gpu.is_some() || crowd.is_some()),
+            queueing.full && (case.window.gpu.is_some() || crowd.is_some())
         };
         let mut judgement = saturated.then(|| Judgement::new(Cause::CoresSaturated, queueing.confidence))?;
         if crowd == Some(Crowd::Processes) && !queueing.of_workers {

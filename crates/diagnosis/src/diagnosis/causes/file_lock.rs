@@ -20,7 +20,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
          too. SQLite and portalocker poll this way: they sleep and try again instead of waiting for the lock",
     ],
     judge: |case| {
-        if !case.waits_for(PathPart::FileLock) {
+        if !case.waits_for(Purpose::FileLock) {
             return take_turns(case);
         }
         let tries = case.window.chain.as_ref().is_some_and(Chain::tries_lock);
@@ -40,7 +40,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
             => "each step waits for the holder";
     ],
     followed: Some(FollowedWait {
-        part: PathPart::FileLock,
+        part: Purpose::FileLock,
         signal: Signal::WaitsForLock,
         words: |name| format!("for a lock on {name}"),
     }),

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::diagnosis::features::ChainPath;
-use trainmon_rates::chain::paths::{WaitEdge, WaitEnd};
+use trainmon_waits::taxonomy::{Edge, End};
 
 /// The machine has a GPU that trainmon knows of.
 pub(super) fn with_gpu(window: &Features) -> bool {
@@ -65,16 +65,14 @@ pub(super) fn served_elsewhere(window: &Features) -> bool {
 
 /// The loop asks again and again whether the other process is done, as for a file in a folder.
 pub(super) fn polls(window: &Features) -> bool {
-    let longest = window.chain.as_ref().and_then(|chain| chain.longest(PathPart::Process));
-    longest.is_some_and(|way| way.hops.iter().any(|hop| hop.by == WaitEdge::Polls))
+    let longest = window.chain.as_ref().and_then(|chain| chain.longest(Purpose::Process));
+    longest.is_some_and(|way| way.hops.iter().any(|hop| hop.by == Edge::Polls))
 }
 
 /// It starts commands and waits for their end, as with `subprocess.run`.
 pub(super) fn runs_commands(window: &Features) -> bool {
-    let longest = window.chain.as_ref().and_then(|chain| chain.longest(PathPart::Process));
-    let ends = |way: &ChainPath| {
-        way.end == WaitEnd::Children || way.hops.last().is_some_and(|hop| hop.by == WaitEdge::Child)
-    };
+    let longest = window.chain.as_ref().and_then(|chain| chain.longest(Purpose::Process));
+    let ends = |way: &ChainPath| way.end == End::Children || way.hops.last().is_some_and(|hop| hop.by == Edge::Child);
     longest.is_some_and(ends)
 }
 
@@ -86,8 +84,8 @@ pub(super) fn requests(window: &Features) -> bool {
 /// It reads a pipe that a program other than Python fills, such as a decompressor.
 pub(super) fn reads_a_program(window: &Features) -> bool {
     let Some(chain) = &window.chain else { return false };
-    let last = chain.longest(PathPart::Process).and_then(|way| way.hops.last());
-    let program = last.filter(|hop| hop.by == WaitEdge::Reads).and_then(|hop| chain.peer(hop.pid));
+    let last = chain.longest(Purpose::Process).and_then(|way| way.hops.last());
+    let program = last.filter(|hop| hop.by == Edge::Reads).and_then(|hop| chain.peer(hop.pid));
     program.is_some_and(|peer| !peer.comm.starts_with("python"))
 }
 

@@ -26,7 +26,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     ],
     judge: |case| {
         if case.window.followed_chain().is_some() {
-            return case.waits_for(PathPart::InterpreterLock).then(|| case.found(Cause::GilContention, 1.0));
+            return case.waits_for(Purpose::InterpreterLock).then(|| case.found(Cause::GilContention, 1.0));
         }
         let main = case.main;
         let trains_on_cpu = case.computes_on_cpu() && !cpu_training::may_be_set_up(case);
@@ -64,7 +64,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     ],
     evidence: &[Signal::FutexWait, Signal::OtherThread],
     followed: Some(FollowedWait {
-        part: PathPart::InterpreterLock,
+        part: Purpose::InterpreterLock,
         signal: Signal::WaitsForInterpreter,
         words: |name| format!("for the interpreter lock (GIL), held by {name}"),
     }),

@@ -16,7 +16,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
          the disk",
     ],
     judge: |case| {
-        if !matches!(case.bottleneck, Bottleneck::InProcess) {
+        if !case.loads_in_process() {
             return None;
         }
         let by_reads = if case.main.stacks.is_some() { 1.0 } else { INFERRED.value };
@@ -116,7 +116,7 @@ fn fills_the_cpus(window: &Features, main: &LoopThread) -> bool {
 /// Most of the loss is waits that could not be traced.
 fn is_mostly_untraced(case: &RuleInput<'_>) -> bool {
     let chain = case.window.followed_chain();
-    chain.is_some_and(|chain| chain.lost(PathPart::Unknown) >= LARGER_HALF.value * case.lost)
+    chain.is_some_and(|chain| chain.lost(Purpose::Unknown) >= LARGER_HALF.value * case.lost)
 }
 
 /// Adds the disk, if the loop waits for it during a good part of its loading.

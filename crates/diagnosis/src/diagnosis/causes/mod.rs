@@ -64,7 +64,7 @@ use serde::{Deserialize, Deserializer};
 use super::account;
 use super::class::{Class, Phase};
 use super::culprits::{self, Culprit, CulpritKind, ShareOf};
-use super::features::{Chain, Device, Features, LoopStacks, LoopThread, OwnThreads, PathPart, Workers};
+use super::features::{Chain, Device, Features, LoopStacks, LoopThread, OwnThreads, Workers};
 use super::parts::{Advice, Hottest};
 use super::signals::{Side, Signal};
 use super::thresholds::{self, *};
@@ -73,7 +73,7 @@ use fits::*;
 pub use judgement::Finding;
 pub(super) use judgement::Judgement;
 pub use names::{named, near};
-pub(super) use rule_input::{Bottleneck, Known, RuleInput};
+pub(super) use rule_input::{Known, RuleInput};
 use spec::without_what_is_lost;
 pub use spec::{AdviceRow, CauseSpec, Confirmed, Promise};
 pub(super) use spec::{Against, CulpritPlace, FollowedWait};
@@ -81,8 +81,9 @@ pub(super) use texts::WAITS_FOR_BATCHES;
 use texts::*;
 use trainmon_base::stats::{percent, quantile, round};
 use trainmon_base::text::named_enum;
-use trainmon_rates::Wait;
-use trainmon_rates::stacks::Activity;
+use trainmon_waits::Wait;
+use trainmon_waits::stacks::Activity;
+use trainmon_waits::taxonomy::Purpose;
 
 /// What to do and why, the most promising first. A promise other than the end of the cause precedes the title. A row that fits
 /// only some windows ends with their condition.
@@ -241,7 +242,7 @@ pub(super) fn known<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option
 
 /// What the loop does for a share of its time, if that is such a wait: "waits 40% of the time for …".
 pub(super) fn in_words(window: &Features, wait: &FollowedWait, share: f64) -> Option<String> {
-    if wait.part == PathPart::Sleep {
+    if wait.part == Purpose::Sleep {
         return Some(sleeps::in_words(window, share));
     }
     let name = window.chain.as_ref()?.who(wait.part)?;

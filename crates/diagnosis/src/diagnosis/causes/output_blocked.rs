@@ -7,7 +7,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     brief: "the loop waits to write into a full pipe",
     meaning: "the loop waits to write into a pipe or socket whose reader is slow",
     rule: &[WAIT_IS_FOLLOWED, "it ends at the reader of a pipe or socket that the loop writes to"],
-    judge: |case| case.waits_for(PathPart::Output).then(|| case.found(Cause::OutputBlocked, 1.0)),
+    judge: |case| case.waits_for(Purpose::Output).then(|| case.found(Cause::OutputBlocked, 1.0)),
     signals: &[CHAIN, MAIN_WAIT, DEVICE],
     source: "a pipe holds 64 KiB (pipe(7)); once it is full, a write waits until the reader has taken some of it",
     limits: "a slow terminal, or one stopped with Ctrl-S, is shown as a terminal, not as a reader",
@@ -19,7 +19,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
                 slow disk";
     ],
     followed: Some(FollowedWait {
-        part: PathPart::Output,
+        part: Purpose::Output,
         signal: Signal::WaitsForReader,
         words: |name| format!("to write, because {name} reads its output too slowly"),
     }),

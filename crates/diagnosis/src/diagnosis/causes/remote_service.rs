@@ -11,7 +11,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         "it ends at a connection to another machine, or to a server on this machine that rests meanwhile; the \
          loop's thread waits for it, or a thread of its process that the loop waits for",
     ],
-    judge: |case| case.waits_for(PathPart::Remote).then(|| case.found(Cause::RemoteService, 1.0)),
+    judge: |case| case.waits_for(Purpose::Remote).then(|| case.found(Cause::RemoteService, 1.0)),
     signals: &[CHAIN, "/proc/PID/net/tcp: remote addresses", MAIN_WAIT, DEVICE],
     source: "a call that is answered after a round trip delays the step by all of it; what is sent in the \
         background delays nothing",
@@ -27,7 +27,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
             => "it runs on this machine, so the time is its own", if served_here;
     ],
     followed: Some(FollowedWait {
-        part: PathPart::Remote,
+        part: Purpose::Remote,
         signal: Signal::WaitsForRemote,
         words: |name| format!("for an answer from {name}"),
     }),

@@ -1,9 +1,10 @@
 //! What a rule is given: a window, and where in it the loop loses its time.
 
 use super::{Cause, Judgement};
-use crate::diagnosis::account::{Account, LossGroup};
-use crate::diagnosis::features::{Device, Features, LoopThread, PathPart, Workers};
+use crate::diagnosis::account::Account;
+use crate::diagnosis::features::{Device, Features, LoopThread, Workers};
 use crate::diagnosis::thresholds::*;
+use trainmon_waits::taxonomy::Purpose;
 
 /// What is known besides the window.
 #[derive(Debug, Clone, Copy, Default)]
@@ -20,40 +21,6 @@ pub(in crate::diagnosis) struct Known {
     pub longest_step_s: f64,
 }
 
-/// Where the loop loses its time. Each bottleneck has its own causes.
-#[derive(Debug, Clone, Copy)]
-pub(in crate::diagnosis) enum Bottleneck<'a> {
-    /// It waits for batches of its workers.
-    Workers(&'a Workers),
-    /// It waits for batches and has no workers.
-    InProcess,
-    /// It waits for batches, and the tool that recorded it did not record what makes them.
-    Unrecorded,
-    /// Nowhere: the GPU is busy.
-    Busy(&'a Device),
-    /// The GPU runs dry, and not for lack of batches.
-    Dry(&'a Device),
-    /// No GPU is in use, and the loop does not wait for batches.
-    NoDevice,
-    /// It waits for something that is neither a batch nor the GPU, and the wait could be followed.
-    Wait(PathPart),
-}
-
-impl<'a> Bottleneck<'a> {
-    /// `None` for the loop's own work, which is judged by the GPU.
-    fn from_group(window: &'a Features, group: LossGroup) -> Option<Self> {
-        match group {
-            LossGroup::Batches => Some(match &window.workers {
-                Some(workers) => Self::Workers(workers),
-                None if window.profiled && !window.makes_its_batches() => Self::Unrecorded,
-                None => Self::InProcess,
-            }),
-            LossGroup::Wait(part) => Some(Self::Wait(part)),
-            LossGroup::Own => None,
-        }
-    }
-}
-
 /// What a rule is given.
 #[derive(Debug, Clone)]
 pub(in crate::diagnosis) struct RuleInput<'a> {
@@ -62,8 +29,8 @@ pub(in crate::diagnosis) struct RuleInput<'a> {
     pub known: Known,
     /// Share of the time lost to waits for batches.
     pub lost: f64,
-    pub bottleneck: Bottleneck<'a>,
-    pub group: LossGroup,
+    /// What the loop loses its time to. Each of these bottlenecks has its own causes.
+    pub purpose: Purpose,
     pub account: Account,
     /// The most certain that a cause of this bottleneck can be, 0–1.
     pub sure: f64,
@@ -87,26 +54,27 @@ const BY_LEAD: ConfidenceRamp =
 impl<'a> RuleInput<'a> {
     pub fn new(window: &'a Features, main: &'a LoopThread, known: Known) -> Self {
         let account = Account::from_window(window);
-        let (group, lost, second) = account.largest();
+        let (purpose, lost, second) = account.largest();
         let lead = BY_LEAD.at(1.0 - second / lost.max(LOST_WAIT.value));
-        let (bottleneck, sure) = match (Bottleneck::from_group(window, group), &window.gpu) {
-            (Some(bottleneck), _) => (bottleneck, LOST.at(lost) * lead),
-            (None, Some(gpu)) if gpu.job_busy >= DEVICE_BUSY => (Bottleneck::Busy(gpu), BUSY_DEVICE.at(gpu.job_busy)),
-            (None, Some(gpu)) => (Bottleneck::Dry(gpu), DRY_DEVICE.at(1.0 - gpu.job_busy)),
-            (None, None) => (Bottleneck::NoDevice, LIKELY.value),
+        let sure = match (purpose, &window.gpu) {
+            (Purpose::Own, Some(gpu)) if gpu.job_busy >= DEVICE_BUSY => BUSY_DEVICE.at(gpu.job_busy),
+            (Purpose::Own, Some(gpu)) => DRY_DEVICE.at(1.0 - gpu.job_busy),
+            (Purpose::Own, None) => LIKELY.value,
+            _ => LOST.at(lost) * lead,
         };
-        let exact = window.chain.as_ref().is_none_or(|chain| chain.exact);
-        let sure = if matches!(bottleneck, Bottleneck::Wait(_)) && !exact { sure * INFERRED.value } else { sure };
-        let lost = account.lost(LossGroup::Batches);
-        Self { window, main, known, lost, bottleneck, group, account, sure, undisturbed: false }
+        let lost = account.lost(Purpose::Batch);
+        let mut input = Self { window, main, known, lost, purpose, account, sure, undisturbed: false };
+        if input.waits_elsewhere() && !window.chain.as_ref().is_none_or(|chain| chain.exact) {
+            input.sure *= INFERRED.value;
+        }
+        input
     }
 
     /// The smaller losses that are worth a cause of their own, with their shares, the largest first.
     pub fn smaller(&self) -> impl Iterator<Item = (Self, f64)> {
-        self.account.worth_telling().filter(|(group, _)| *group != self.group).filter_map(|(group, lost)| {
-            let bottleneck = Bottleneck::from_group(self.window, group)?;
-            Some((Self { bottleneck, group, sure: LOST.at(lost), ..self.clone() }, lost))
-        })
+        let others =
+            self.account.worth_telling().filter(|(purpose, _)| ![self.purpose, Purpose::Own].contains(purpose));
+        others.map(|(purpose, lost)| (Self { purpose, sure: LOST.at(lost), ..self.clone() }, lost))
     }
 
     /// Blames a cause of this bottleneck; `factor` is below 1 if a sign is missing.
@@ -115,37 +83,63 @@ impl<'a> RuleInput<'a> {
     }
 
     /// The loop's largest loss is this wait.
-    pub fn waits_for(&self, part: PathPart) -> bool {
-        matches!(self.bottleneck, Bottleneck::Wait(waits) if waits == part)
+    pub fn waits_for(&self, purpose: Purpose) -> bool {
+        self.purpose == purpose
+    }
+
+    /// It waits for something that is neither a batch nor the GPU, and the wait could be followed.
+    pub fn waits_elsewhere(&self) -> bool {
+        !matches!(self.purpose, Purpose::Batch | Purpose::Own)
     }
 
     /// Share of the time that is lost to a part of the wait chain.
-    pub fn lost_to(&self, part: PathPart) -> f64 {
-        self.window.chain.as_ref().map_or(0.0, |chain| chain.lost(part))
+    pub fn lost_to(&self, purpose: Purpose) -> f64 {
+        self.window.chain.as_ref().map_or(0.0, |chain| chain.lost(purpose))
     }
 
-    /// The workers, if the loop waits for them.
+    /// The workers, if the loop waits for their batches.
     pub fn slow_workers(&self) -> Option<&'a Workers> {
-        if let Bottleneck::Workers(workers) = self.bottleneck { Some(workers) } else { None }
+        if self.purpose == Purpose::Batch { self.window.workers.as_ref() } else { None }
     }
 
-    /// The GPU, if it is busy.
+    /// It waits for batches, and the tool that recorded it did not record what makes them.
+    pub fn is_unrecorded(&self) -> bool {
+        let unrecorded = self.window.profiled && !self.window.makes_its_batches();
+        self.purpose == Purpose::Batch && self.window.workers.is_none() && unrecorded
+    }
+
+    /// It waits for batches and has no workers.
+    pub fn loads_in_process(&self) -> bool {
+        self.purpose == Purpose::Batch && self.window.workers.is_none() && !self.is_unrecorded()
+    }
+
+    /// The GPU, if the loop loses time to its own work alone.
+    pub fn device(&self) -> Option<&'a Device> {
+        if self.purpose == Purpose::Own { self.window.gpu.as_ref() } else { None }
+    }
+
+    /// The GPU, if it is busy: the loop loses nothing.
     pub fn busy_device(&self) -> Option<&'a Device> {
-        if let Bottleneck::Busy(gpu) = self.bottleneck { Some(gpu) } else { None }
+        self.device().filter(|gpu| gpu.job_busy >= DEVICE_BUSY)
+    }
+
+    /// The GPU, if it runs dry, and not for lack of batches.
+    pub fn dry_device(&self) -> Option<&'a Device> {
+        self.device().filter(|gpu| gpu.job_busy < DEVICE_BUSY)
+    }
+
+    /// No GPU is in use, and the loop does not wait for batches.
+    pub fn has_no_device(&self) -> bool {
+        self.purpose == Purpose::Own && self.window.gpu.is_none()
     }
 
     /// The GPU, if the host keeps it idle. Only idle time outside waits for the GPU counts: a loop that waits for the GPU most of
     /// the time and lets it idle a little is as good as GPU-bound.
     pub fn device_kept_idle(&self) -> Option<&'a Device> {
         let shares = &self.main.shares;
-        match self.bottleneck {
-            Bottleneck::Dry(gpu)
-                if 1.0 - gpu.job_busy >= DRY || shares.input_wait >= HARDLY || shares.checkpoint >= HARDLY =>
-            {
-                Some(gpu)
-            }
-            _ => None,
-        }
+        let is_kept =
+            |gpu: &&Device| 1.0 - gpu.job_busy >= DRY || shares.input_wait >= HARDLY || shares.checkpoint >= HARDLY;
+        self.dry_device().filter(is_kept)
     }
 
     /// The same, but not if the loop waits most of the time, or most of the GPU's idle time, for something unknown: that must be
@@ -160,6 +154,6 @@ impl<'a> RuleInput<'a> {
     pub fn computes_on_cpu(&self) -> bool {
         // A wait for the GPU that spins looks like computing.
         let spins = self.window.load_unknown();
-        matches!(self.bottleneck, Bottleneck::NoDevice) && !spins && self.main.shares.host_busy >= BUSY
+        self.has_no_device() && !spins && self.main.shares.host_busy >= BUSY
     }
 }

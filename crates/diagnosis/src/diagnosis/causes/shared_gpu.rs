@@ -18,7 +18,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
          `nearly_busy` of the time in total",
     ],
     judge: |case| {
-        let (Bottleneck::Busy(gpu) | Bottleneck::Dry(gpu)) = case.bottleneck else { return None };
+        let gpu = case.device()?;
         let theirs = gpu.busy - gpu.job_busy;
         let shared = gpu.others && theirs >= SHARED_GPU && gpu.busy >= NEARLY_BUSY;
         shared.then(|| Judgement::new(Cause::SharedGpu, BY_THEIR_USE.at(theirs)))

@@ -11,7 +11,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         "it ends at a timer: the loop's thread sleeps, and meanwhile no other thread or process of the job \
          works, nor does the GPU",
     ],
-    judge: |case| case.waits_for(PathPart::Sleep).then(|| case.found(Cause::Sleeps, 1.0)),
+    judge: |case| case.waits_for(Purpose::Sleep).then(|| case.found(Cause::Sleeps, 1.0)),
     signals: &[CHAIN, MAIN_WAIT, MAIN_STACKS, DEVICE],
     source: "a thread in nanosleep(2) continues when its timer ends, whatever happens before. Libraries poll this \
         way while a child process, a thread or the GPU works (joblib every 10 ms): such a sleep counts as a wait \
@@ -27,8 +27,8 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         "Do the next step's work while waiting"
             => "a limit on the rate of steps or requests need not stop the whole loop";
     ],
-    followed: Some(FollowedWait { part: PathPart::Sleep, signal: Signal::Sleeps, words: str::to_owned }),
-    bound: |_, window| Some(window.without(window.chain.as_ref()?.lost(PathPart::Sleep))),
+    followed: Some(FollowedWait { part: Purpose::Sleep, signal: Signal::Sleeps, words: str::to_owned }),
+    bound: |_, window| Some(window.without(window.chain.as_ref()?.lost(Purpose::Sleep))),
     place: CulpritPlace::Sleep,
     sharpen,
     ..CauseSpec::in_class(Class::Cpu)

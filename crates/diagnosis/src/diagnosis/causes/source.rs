@@ -1,8 +1,9 @@
 //! Batches wait for their source (a disk, the network): what all such causes share.
 
-use super::rule_input::{Bottleneck, RuleInput};
-use super::{Activity, Cause, Features, Judgement, OwnThreads, PathPart, slow_samples};
+use super::rule_input::RuleInput;
+use super::{Activity, Cause, Features, Judgement, OwnThreads, slow_samples};
 use crate::diagnosis::thresholds::*;
+use trainmon_waits::taxonomy::Purpose;
 
 /// The threads of the loop's process that make its batches: it has no workers, and most of its loss is waits for these threads.
 pub(super) fn makers(window: &Features) -> Option<OwnThreads> {
@@ -39,39 +40,37 @@ const BY_SOURCE_WAITS: ConfidenceRamp = ConfidenceRamp { least: 0.75, most: 1.0,
 /// Share of the time that the loop, or a program whose output it reads, waits for an answer over the network: if the loop loads
 /// its batches itself, that is what it loads.
 pub(super) fn from_elsewhere(window: &Features) -> f64 {
-    window.followed_chain().map_or(0.0, |chain| chain.share(PathPart::Remote))
+    window.followed_chain().map_or(0.0, |chain| chain.share(Purpose::Remote))
 }
 
 /// Certainty that the source is slow for the workers, for threads that make batches, or for a loop that loads its batches itself.
 fn waited_for(case: &RuleInput<'_>) -> Option<f64> {
-    match case.bottleneck {
-        Bottleneck::Workers(workers) => {
-            let part = workers.io_wait / workers.active();
-            // Single batches that are slow. What makes them slow is known only where it is a disk.
-            if slow_samples::by_period(case).is_some() && workers.disk_wait < WORKERS_IO.value * workers.active() {
-                return None;
-            }
-            (workers.active() > HARDLY && part >= WORKERS_IO).then(|| case.sure * BY_SOURCE_WAITS.at(part))
+    if let Some(workers) = case.slow_workers() {
+        let part = workers.io_wait / workers.active();
+        // Single batches that are slow. What makes them slow is known only where it is a disk.
+        if slow_samples::by_period(case).is_some() && workers.disk_wait < WORKERS_IO.value * workers.active() {
+            return None;
         }
-        Bottleneck::InProcess => {
-            if let Some(threads) = makers(case.window) {
-                let part = threads.at_source();
-                return (part >= WORKERS_IO).then(|| case.sure * BY_SOURCE_WAITS.at(part));
-            }
-            let main = case.main;
-            let waits = main.disk() + from_elsewhere(case.window);
-            // What the loading itself takes: with stacks, their share of it; otherwise all that the loop's thread runs.
-            let loading = main.stacks.as_ref().map_or(main.running, |stacks| (stacks.loading() - waits).max(0.0));
-            (waits > loading).then_some(case.sure * INFERRED.value)
-        }
-        _ => None,
+        return (workers.active() > HARDLY && part >= WORKERS_IO).then(|| case.sure * BY_SOURCE_WAITS.at(part));
     }
+    if !case.loads_in_process() {
+        return None;
+    }
+    if let Some(threads) = makers(case.window) {
+        let part = threads.at_source();
+        return (part >= WORKERS_IO).then(|| case.sure * BY_SOURCE_WAITS.at(part));
+    }
+    let main = case.main;
+    let waits = main.disk() + from_elsewhere(case.window);
+    // What the loading itself takes: with stacks, their share of it; otherwise all that the loop's thread runs.
+    let loading = main.stacks.as_ref().map_or(main.running, |stacks| (stacks.loading() - waits).max(0.0));
+    (waits > loading).then_some(case.sure * INFERRED.value)
 }
 
 /// Most of the waits for batches end at the work of another process of this machine, which the workers ask.
 pub(super) fn is_server(window: &Features) -> bool {
     window.followed_chain().is_some_and(|chain| {
-        let loader = chain.lost(PathPart::Loader);
+        let loader = chain.lost(Purpose::Batch);
         chain.server().is_some_and(|(_, lost)| lost >= LOST_WAIT && lost >= LARGER_HALF.value * loader)
     })
 }
@@ -86,18 +85,14 @@ pub(super) fn by_server(case: &RuleInput<'_>) -> Option<Judgement> {
 pub(super) fn judgement(case: &RuleInput<'_>, cause: Cause, factor: f64) -> Option<Judgement> {
     let judgement = Judgement::new(cause, waited_for(case)? * factor);
     let judgement = less_sure_of_makers(case, judgement);
-    Some(match case.bottleneck {
-        Bottleneck::InProcess => {
-            let words = match makers(case.window) {
-                Some(_) => {
-                    "a thread of the loop's process reads the batches: more threads would keep more reads in flight"
-                }
-                None => "the loop reads its batches itself: workers would read ahead",
-            };
-            judgement.other(Cause::InProcessLoading, EVEN_CHANCE, words)
-        }
-        _ => judgement,
-    })
+    if !case.loads_in_process() {
+        return Some(judgement);
+    }
+    let words = match makers(case.window) {
+        Some(_) => "a thread of the loop's process reads the batches: more threads would keep more reads in flight",
+        None => "the loop reads its batches itself: workers would read ahead",
+    };
+    Some(judgement.other(Cause::InProcessLoading, EVEN_CHANCE, words))
 }
 
 /// More certain if the disk is busy.

@@ -5,17 +5,18 @@ use serde::Serialize;
 use super::{Judgement, RuleInput};
 use crate::diagnosis::class::Class;
 use crate::diagnosis::culprits::{NAMED, Search};
-use crate::diagnosis::features::{Features, PathPart};
+use crate::diagnosis::features::Features;
 use crate::diagnosis::parts::{Advice, Hottest};
 use crate::diagnosis::signals::{Side, Signal};
 use crate::diagnosis::thresholds::{LARGER_HALF, Threshold};
+use trainmon_waits::taxonomy::Purpose;
 
 /// How far a rule has been checked on programs whose bottleneck is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Confirmed {
     /// Real training programs with a known bottleneck (`tests/workloads`); where the rule depends on a GPU, with a real one
-    /// (`tests/on_gpu.py`).
+    /// (`python measure gpu`).
     LabelledWorkloads,
     /// The same, but the GPU that the rule depends on is simulated.
     FakeDeviceOnly,
@@ -182,7 +183,7 @@ pub(in crate::diagnosis) type Against = (Signal, Side, &'static str);
 #[derive(Debug, Clone, Copy)]
 pub(in crate::diagnosis) struct FollowedWait {
     /// The part of the loop's time.
-    pub part: PathPart,
+    pub part: Purpose,
     /// The signal of that part.
     pub signal: Signal,
     /// What the loop waits for, given its name: "The loop waits 40% of the time <words>."
@@ -306,7 +307,7 @@ pub(super) fn without_what_is_lost(spec: &CauseSpec, window: &Features) -> Optio
         // Waits that could not be traced may be of this kind too.
         (Some(wait), _) => {
             let chain = window.chain.as_ref()?;
-            Some(window.without(chain.lost(wait.part) + chain.lost(PathPart::Unknown)))
+            Some(window.without(chain.lost(wait.part) + chain.lost(Purpose::Unknown)))
         }
         // Where system calls cannot be read, some waits for batches are not recognized: then all of the GPU's idle time may be.
         (None, Class::DataLoader | Class::Io) => {

@@ -2,12 +2,12 @@
 //! blame a stage share this with the cause that blames the number of workers.
 
 use super::{Cause, Judgement, RuleInput};
-use crate::diagnosis::features::{ChainPath, Features, PathPart, Workers};
+use crate::diagnosis::features::{ChainPath, Features, Workers};
 use crate::diagnosis::parts::Stages;
 use crate::diagnosis::thresholds::*;
 use crate::diagnosis::what_if::Loop;
 use trainmon_base::stats::round;
-use trainmon_rates::chain::paths::WaitEnd;
+use trainmon_waits::taxonomy::{End, Purpose};
 
 thresholds! {
     HALF_ACTIVE = 0.40, "share", "workers that are active less mostly keep up";
@@ -85,11 +85,11 @@ pub(super) fn judge(case: &RuleInput<'_>, cause: Cause) -> Option<Judgement> {
 /// The workers work during most of the loop's waits for batches, as far as these were followed. The rest may be taking batches
 /// over.
 pub(super) fn works_meanwhile(case: &RuleInput<'_>) -> bool {
-    let ways = || case.window.chain.iter().flat_map(|chain| &chain.ways).filter(|way| way.part == PathPart::Loader);
+    let ways = || case.window.chain.iter().flat_map(|chain| &chain.ways).filter(|way| way.part == Purpose::Batch);
     // A sending thread that works moves a batch to the loop.
     let works = |way: &&ChainPath| {
         let own = way.hops.last().is_some_and(|last| last.pid == last.tid);
-        own && !matches!(way.end, WaitEnd::Asked | WaitEnd::Unknown | WaitEnd::Loader | WaitEnd::Stopped)
+        own && !matches!(way.end, End::Asked | End::Unknown | End::Loader | End::Stopped)
     };
     let at_work: f64 = ways().filter(works).map(|way| way.share).sum();
     at_work >= LOST_WAIT && at_work >= MEANWHILE.value * case.main.shares.input_wait

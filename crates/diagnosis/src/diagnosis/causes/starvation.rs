@@ -1,12 +1,12 @@
 //! CPU time that the job wants and does not get. The causes differ in what gets it instead; they share whether threads queue for a
 //! CPU, and how certain that is.
 
-use super::rule_input::{Bottleneck, RuleInput};
+use super::rule_input::RuleInput;
 use super::{Cause, Judgement, slow_samples};
-use crate::diagnosis::features::{ChainPath, Cpus, Features, LoopThread, PathPart, Workers};
+use crate::diagnosis::features::{ChainPath, Cpus, Features, LoopThread, Workers};
 use crate::diagnosis::thresholds::*;
-use trainmon_rates::Wait;
-use trainmon_rates::chain::paths::WaitEnd;
+use trainmon_waits::Wait;
+use trainmon_waits::taxonomy::{End, Purpose};
 
 thresholds! {
     QUEUES_LONG = 0.35, "share", "a thread that queues this much takes half again as long for its work";
@@ -47,16 +47,16 @@ pub(super) struct Queueing {
 
 /// Whether CPU time or memory can be short: for what the loop waits for, or for a loop that shows it itself.
 pub(super) fn may_starve(case: &RuleInput<'_>) -> bool {
-    match case.bottleneck {
-        Bottleneck::Workers(_) | Bottleneck::InProcess => true,
-        Bottleneck::Busy(_) | Bottleneck::Wait(_) => false,
-        Bottleneck::Dry(_) | Bottleneck::NoDevice | Bottleneck::Unrecorded => {
-            let (cpu, io) = (&case.window.cpu, &case.window.io);
-            main_queues(case).is_some()
-                || cpu.throttled.is_some_and(|share| share >= CGROUP_THROTTLED)
-                || io.psi_memory.is_some_and(|pct| pct >= MEMORY_PRESSURE)
-        }
+    if case.slow_workers().is_some() || case.loads_in_process() {
+        return true;
     }
+    let (cpu, io) = (&case.window.cpu, &case.window.io);
+    let is_short = || {
+        main_queues(case).is_some()
+            || cpu.throttled.is_some_and(|share| share >= CGROUP_THROTTLED)
+            || io.psi_memory.is_some_and(|pct| pct >= MEMORY_PRESSURE)
+    };
+    case.busy_device().is_none() && !case.waits_elsewhere() && is_short()
 }
 
 /// How long the threads that set the pace want a CPU, and how much of that they queue, both as shares of all time: queueing for
@@ -85,9 +85,9 @@ impl CpuDemand {
         let mut wanted = Self { runnable, queued: runnable * main.run_delay.unwrap_or(0.0), elsewhere: 0.0 };
         let Some(chain) = &window.chain else { return Self { elsewhere: main.disk(), ..wanted } };
         let itself = |way: &ChainPath| way.hops.is_empty() && way.is_loops_own();
-        for way in chain.ways.iter().filter(|way| !itself(way) && way.part != PathPart::Device) {
+        for way in chain.ways.iter().filter(|way| !itself(way) && way.part != Purpose::Gpu) {
             match way.hops.last() {
-                Some(last) if way.end == WaitEnd::Cpu => {
+                Some(last) if way.end == End::Cpu => {
                     wanted.runnable += way.lost;
                     wanted.queued += way.lost * main.run_delay_of(last.pid, last.tid);
                 }
@@ -191,7 +191,7 @@ pub(super) fn queues_alone(case: &RuleInput<'_>, cause: Cause) -> Option<Judgeme
     let explained =
         queueing(case).is_some_and(|queueing| queueing.behind_others || queueing.crowded.is_some() || queueing.full);
     let queues = CpuDemand::by_loop(case.window, case.main).reaches(QUEUES_LONG);
-    let alone = matches!(case.bottleneck, Bottleneck::Dry(_) | Bottleneck::NoDevice) && queues && !explained;
+    let alone = case.purpose == Purpose::Own && case.busy_device().is_none() && queues && !explained;
     alone.then(|| case.found(cause, GUESSED))
 }
 

@@ -36,11 +36,11 @@ fn every_phase_without_training_is_explained() {
 
 #[test]
 fn every_wait_elsewhere_is_a_cause_of_its_own() {
-    let of_causes: BTreeSet<PathPart> =
+    let of_causes: BTreeSet<Purpose> =
         Cause::ALL.iter().filter_map(|cause| cause.spec().followed).map(|wait| wait.part).collect();
     // A thread of the process counts only if stacks show that it makes no batches.
-    let mut waits: BTreeSet<PathPart> = Features::default().waits_elsewhere().collect();
-    assert!(waits.insert(PathPart::OwnThread));
+    let mut waits: BTreeSet<Purpose> = Features::default().waits_elsewhere().collect();
+    assert!(waits.insert(Purpose::Thread));
     assert_eq!(waits, of_causes);
 }
 

@@ -17,7 +17,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
          waiting for their source, and at least `larger_half` of these waits end at a process that computes",
     ],
     judge: |case| {
-        let of_loop = case.waits_for(PathPart::Process).then(|| case.found(Cause::WaitsForProcess, 1.0));
+        let of_loop = case.waits_for(Purpose::Process).then(|| case.found(Cause::WaitsForProcess, 1.0));
         of_loop.or_else(|| source::by_server(case))
     },
     signals: &[CHAIN, MAIN_WAIT, DEVICE],
@@ -40,7 +40,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
             => "the loop waits for as long as that process works";
     ],
     followed: Some(FollowedWait {
-        part: PathPart::Process,
+        part: Purpose::Process,
         signal: Signal::WaitsForProcess,
         words: |name| format!("for another process, {name}"),
     }),
@@ -52,7 +52,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
 
 /// Once both work at the same time, the slower of the two sets the pace.
 fn sharpen(first: &mut Advice, window: &Features) {
-    let waits = window.chain.as_ref().map_or(0.0, |chain| chain.share(PathPart::Process));
+    let waits = window.chain.as_ref().map_or(0.0, |chain| chain.share(Purpose::Process));
     first.limit(1.0 / waits.max(1.0 - waits));
 }
 
@@ -75,6 +75,6 @@ const BEHIND_WORKERS: CauseSpec = CauseSpec {
 
 /// More is lost to a process that the workers ask than to processes that the loop itself asks.
 fn behind_workers(window: &Features) -> bool {
-    let lost = |chain: &Chain| chain.server().is_some_and(|(_, lost)| lost > chain.lost(PathPart::Process));
+    let lost = |chain: &Chain| chain.server().is_some_and(|(_, lost)| lost > chain.lost(Purpose::Process));
     source::is_server(window) && window.chain.as_ref().is_some_and(lost)
 }

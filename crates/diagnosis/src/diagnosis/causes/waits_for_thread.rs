@@ -17,12 +17,12 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         "less than `larger_half` of that time goes into saving state",
     ],
     judge: |case| {
-        let waits = case.window.chain.as_ref().map_or(0.0, |chain| chain.share(PathPart::OwnThread));
+        let waits = case.window.chain.as_ref().map_or(0.0, |chain| chain.share(Purpose::Thread));
         let saves = case.main.shares.checkpoint >= LARGER_HALF.value * waits;
         // What comes out of a queue may be a batch after all, of a loop whose model has no frames of its own.
-        let at_queue = case.main.share(Activity::QueueWait) >= LARGER_HALF.value * case.lost_to(PathPart::OwnThread);
+        let at_queue = case.main.share(Activity::QueueWait) >= LARGER_HALF.value * case.lost_to(Purpose::Thread);
         let words = "trainmon cannot see what comes out of that queue, and it may be batches";
-        (case.waits_for(PathPart::OwnThread) && !saves)
+        (case.waits_for(Purpose::Thread) && !saves)
             .then(|| case.found(Cause::WaitsForThread, 1.0).less_sure_if(at_queue, GUESSED, words))
     },
     signals: &[CHAIN, MAIN_STACKS, MAIN_WAIT, DEVICE],
@@ -40,7 +40,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
             => "it shows where each thread is";
     ],
     followed: Some(FollowedWait {
-        part: PathPart::OwnThread,
+        part: Purpose::Thread,
         signal: Signal::WaitsForThread,
         words: |name| format!("for {name} of its own process: a lock, a result, or its end"),
     }),

@@ -30,7 +30,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         let polled = case.main.waits(Wait::LoaderPoll);
         let elsewhere = case.main.stacks.as_ref().map_or(case.lost - polled, LoopStacks::loading);
         let short_sets = polled >= A_POLL && elsewhere < LARGER_HALF.value * case.lost;
-        if matches!(case.bottleneck, Bottleneck::InProcess) && case.main.exact && short_sets {
+        if case.loads_in_process() && case.main.exact && short_sets {
             return Some(case.found(Cause::WorkerRestart, 1.0));
         }
         let judgement = waits_for_sets(case).then(|| case.found(Cause::WorkerRestart, 1.0))?;

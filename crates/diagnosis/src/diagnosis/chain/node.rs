@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::NODE_SHOWN;
 use crate::diagnosis::thresholds::LOST_WAIT;
 use trainmon_base::text::named_enum;
-use trainmon_rates::chain::paths::WaitEdge;
+use trainmon_waits::taxonomy::Edge;
 
 named_enum! {
     /// What sort of thing is waited for.
@@ -132,7 +132,7 @@ pub struct ChainNode {
     pub at: Option<String>,
     /// How the node before it waits for it: `reads`, `writes`, `network`, `thread`, `interpreter-lock`, `shared-memory`, `child`,
     /// `file-lock`, `tries-lock`, `polls`.
-    pub by: Option<WaitEdge>,
+    pub by: Option<Edge>,
     /// Numbers of the nodes that it waits for. Empty at the ends.
     pub waits_for: Vec<u32>,
 }

@@ -9,62 +9,30 @@ use std::sync::Arc;
 use super::{Span, WeightedMean};
 use crate::diagnosis::code::at_lock_lines;
 use crate::diagnosis::thresholds::LARGER_HALF;
-use trainmon_rates::chain::paths::{Peer, WaitEdge, WaitEnd, WaitHop, is_at_sleeping_thread};
-use trainmon_rates::time_split::TimeSplit;
 use trainmon_sample::ProcessId;
 use trainmon_sample::process::TORCH_WORKER;
+use trainmon_waits::chain::paths::{Peer, WaitHop, is_at_sleeping_thread};
+use trainmon_waits::taxonomy::{Edge, End, Purpose};
+use trainmon_waits::time_split::TimeSplit;
 
 /// The part of the waits that end at a process which leads there through workers, if workers are what asks it. Without the
 /// right to read descriptors' calls, some are mistaken for waits of the loop itself.
 const ASKED: f64 = 0.4;
 
-/// A kind of part: what has to change for it to vanish.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(in crate::diagnosis) enum PathPart {
-    /// The loop's own work.
-    Own,
-    /// The loop's thread runs, and makes or receives batches.
-    Loads,
-    /// The loop's thread runs, and saves state.
-    Saves,
-    /// Its workers, whatever they do.
-    Loader,
-    /// Another thread of its process.
-    OwnThread,
-    /// A process that works on request.
-    Process,
-    /// An answer over the network.
-    Remote,
-    /// The reader of its output.
-    Output,
-    /// A lock on a file.
-    FileLock,
-    /// The interpreter lock.
-    InterpreterLock,
-    /// A disk, memory or writes in flight, in the loop's thread.
-    Storage,
-    /// The GPU.
-    Device,
-    /// A sleep of the loop while nothing else of its job works.
-    Sleep,
-    /// A request from a client: nothing to do.
-    Request,
-    /// Not traced: a terminal, an unknown end.
-    Unknown,
-}
-
 /// A path, over the window.
 #[derive(Debug, Clone)]
 pub(in crate::diagnosis) struct ChainPath {
     pub hops: Vec<WaitHop>,
-    pub end: WaitEnd,
-    /// The file of a lock, or an address of this machine at an unknown end.
+    pub end: End,
+    /// Which end it is: an address, or the file of a lock; at an unknown end an address of this machine.
     pub name: Option<Arc<str>>,
+    /// The file of a lock on the way.
+    pub lock: Option<Arc<str>>,
     /// Share of the loop's time.
     pub share: f64,
     /// The part of it with the GPU idle.
     pub lost: f64,
-    pub part: PathPart,
+    pub part: Purpose,
 }
 
 /// All paths, the longest first.
@@ -115,8 +83,8 @@ impl OwnThreads {
     }
 }
 
-/// Threads on a path, its end, and its name.
-type Key<'a> = (&'a [WaitHop], &'a WaitEnd, &'a Option<Arc<str>>);
+/// Threads on a path, its end with its name, and the lock on the way.
+type Key<'a> = (&'a [WaitHop], End, &'a Option<Arc<str>>, &'a Option<Arc<str>>);
 /// Seconds of each path, and those with the GPU idle. In order, so that equal samples have equal sums.
 type Sums<'a> = BTreeMap<Key<'a>, (f64, f64)>;
 
@@ -124,7 +92,7 @@ type Sums<'a> = BTreeMap<Key<'a>, (f64, f64)>;
 /// where the address leads, they lead there too, in the same proportion as the others.
 fn settle(sums: &mut Sums<'_>, peers: &[Peer]) {
     let unsettled = sums.keys().filter_map(|key| match key {
-        (hops, WaitEnd::Unknown, Some(address)) => Some((*key, *hops, address)),
+        (hops, End::Unknown, Some(address), _) => Some((*key, *hops, address)),
         _ => None,
     });
     let unsettled: Vec<_> = unsettled.collect();
@@ -132,8 +100,8 @@ fn settle(sums: &mut Sums<'_>, peers: &[Peer]) {
         peers.iter().any(|peer| peer.pid == hop.pid && peer.addresses.contains(address))
     };
     for (key, hops, address) in unsettled {
-        let leads_on = |(way, end, _): &Key<'_>| match way.strip_prefix(hops) {
-            Some([]) => matches!(end, WaitEnd::Net(net) if net == address),
+        let leads_on = |(way, end, name, _): &Key<'_>| match way.strip_prefix(hops) {
+            Some([]) => *end == End::Net && name.as_ref() == Some(address),
             Some([next, ..]) => is_at(next, address),
             None => false,
         };
@@ -182,7 +150,7 @@ impl Chain {
             chain.samples = chain.samples.saturating_add(one.samples);
             chain.exact &= one.exact;
             for path in &one.paths {
-                let sum = sums.entry((&path.hops, &path.end, &path.name)).or_default();
+                let sum = sums.entry((&path.hops, path.end, &path.name, &path.lock)).or_default();
                 sum.0 += f64::from(path.seconds);
                 sum.1 += f64::from(path.idle_s);
             }
@@ -192,17 +160,14 @@ impl Chain {
             return None;
         }
         settle(&mut sums, &chain.peers);
-        let asleep = sums.iter().filter(|((hops, end, _), _)| is_at_sleeping_thread(hops, end));
+        let asleep = sums.iter().filter(|((hops, end, ..), _)| is_at_sleeping_thread(hops, *end));
         let at_locks = is_at_locks(asleep.map(|(_, sum)| sum.0).sum::<f64>() / seconds, span);
-        let ways = sums.into_iter().map(|((hops, end, name), (sum, lost))| ChainPath {
-            part: if at_locks && is_at_sleeping_thread(hops, end) {
-                PathPart::OwnThread
-            } else {
-                chain.part(hops, end)
-            },
+        let ways = sums.into_iter().map(|((hops, end, name, lock), (sum, lost))| ChainPath {
+            part: if at_locks && is_at_sleeping_thread(hops, end) { Purpose::Thread } else { chain.part(hops, end) },
             hops: hops.to_vec(),
-            end: end.clone(),
+            end,
             name: name.clone(),
+            lock: lock.clone(),
             share: sum / seconds,
             lost: lost / seconds,
         });
@@ -210,7 +175,7 @@ impl Chain {
         let others = span.frames.iter().flat_map(|frame| &frame.trainers).filter_map(|one| one.chain.as_ref());
         let loops: BTreeSet<(u32, u32)> = others.map(|one| (one.process.pid, one.tid)).collect();
         let is_rank = |hop: &WaitHop| hop.pid != chain.process.pid && loops.contains(&(hop.pid, hop.tid));
-        let at_work = ways.iter().filter(|way| way.end == WaitEnd::Cpu && way.hops.last().is_some_and(is_rank));
+        let at_work = ways.iter().filter(|way| way.end == End::Cpu && way.hops.last().is_some_and(is_rank));
         chain.ranks_at_work = at_work.map(|way| way.share).sum();
         // Stable: equal ones stay in the order of the sums.
         ways.sort_by(|a, b| b.share.total_cmp(&a.share));
@@ -236,38 +201,38 @@ impl Chain {
     }
 
     /// What has to change for a path to vanish.
-    fn part(&self, hops: &[WaitHop], end: &WaitEnd) -> PathPart {
+    fn part(&self, hops: &[WaitHop], end: End) -> Purpose {
         let Some(first) = hops.first() else {
             return match end {
-                WaitEnd::Cpu => PathPart::Own,
-                WaitEnd::Disk | WaitEnd::Flush | WaitEnd::Memory => PathPart::Storage,
-                WaitEnd::Device => PathPart::Device,
-                WaitEnd::Net(_) => PathPart::Remote,
-                WaitEnd::Children => PathPart::Process,
-                WaitEnd::Lock(_) => PathPart::FileLock,
-                WaitEnd::Loader => PathPart::Loader,
-                WaitEnd::Timer => PathPart::Sleep,
-                WaitEnd::Asked => PathPart::Request,
-                WaitEnd::Stopped | WaitEnd::Terminal | WaitEnd::Unknown => PathPart::Unknown,
+                End::Cpu => Purpose::Own,
+                End::Disk | End::Flush | End::Memory => Purpose::Storage,
+                End::Device => Purpose::Gpu,
+                End::Net => Purpose::Remote,
+                End::Children => Purpose::Process,
+                End::Lock => Purpose::FileLock,
+                End::Loader => Purpose::Batch,
+                End::Timer => Purpose::Sleep,
+                End::Asked => Purpose::Request,
+                End::Stopped | End::Terminal | End::Unknown => Purpose::Unknown,
             };
         };
         let foreign = hops.iter().find(|hop| hop.pid != self.process.pid);
         match first.by {
-            WaitEdge::InterpreterLock => return PathPart::InterpreterLock,
-            by if by.is_file_lock() => return PathPart::FileLock,
-            WaitEdge::Writes if foreign.is_some_and(|hop| !self.is_loader(hop.pid)) => return PathPart::Output,
+            Edge::InterpreterLock => return Purpose::InterpreterLock,
+            by if by.is_file_lock() => return Purpose::FileLock,
+            Edge::Writes if foreign.is_some_and(|hop| !self.is_loader(hop.pid)) => return Purpose::Output,
             _ => {}
         }
         match foreign {
-            Some(hop) if hop.by != WaitEdge::Polls && self.is_loader(hop.pid) => PathPart::Loader,
-            Some(_) if matches!(end, WaitEnd::Asked | WaitEnd::Unknown) => PathPart::Unknown,
+            Some(hop) if hop.by != Edge::Polls && self.is_loader(hop.pid) => Purpose::Batch,
+            Some(_) if matches!(end, End::Asked | End::Unknown) => Purpose::Unknown,
             // The resource at the end names the part, whatever asks for it.
-            _ if matches!(end, WaitEnd::Net(_)) => PathPart::Remote,
-            Some(_) => PathPart::Process,
-            None if *end == WaitEnd::Children => PathPart::Process,
-            None if *end == WaitEnd::Asked => PathPart::Request,
-            None if matches!(end, WaitEnd::Unknown | WaitEnd::Timer) => PathPart::Unknown,
-            None => PathPart::OwnThread,
+            _ if matches!(end, End::Net) => Purpose::Remote,
+            Some(_) => Purpose::Process,
+            None if end == End::Children => Purpose::Process,
+            None if end == End::Asked => Purpose::Request,
+            None if matches!(end, End::Unknown | End::Timer) => Purpose::Unknown,
+            None => Purpose::Thread,
         }
     }
 
@@ -276,13 +241,13 @@ impl Chain {
         let mut threads = OwnThreads::default();
         for way in &self.ways {
             let own = way.hops.iter().all(|hop| hop.pid == self.process.pid);
-            if !own || way.hops.first().is_none_or(|hop| hop.by != WaitEdge::Thread) {
+            if !own || way.hops.first().is_none_or(|hop| hop.by != Edge::Thread) {
                 continue;
             }
             *match way.end {
-                WaitEnd::Cpu => &mut threads.cpu,
-                WaitEnd::Disk | WaitEnd::Memory => &mut threads.disk,
-                WaitEnd::Net(_) => &mut threads.net,
+                End::Cpu => &mut threads.cpu,
+                End::Disk | End::Memory => &mut threads.disk,
+                End::Net => &mut threads.net,
                 _ => &mut threads.unknown,
             } += way.lost;
         }
@@ -293,9 +258,8 @@ impl Chain {
     /// the share of the time lost to it. It is recognized by the workers between it and the loop.
     pub fn server(&self) -> Option<(u32, f64)> {
         let mut lost: BTreeMap<u32, (f64, f64)> = BTreeMap::new();
-        for way in self.ways.iter().filter(|way| way.part == PathPart::Loader && way.end == WaitEnd::Cpu) {
-            let Some(last) = way.hops.last().filter(|last| matches!(last.by, WaitEdge::Reads | WaitEdge::Network))
-            else {
+        for way in self.ways.iter().filter(|way| way.part == Purpose::Batch && way.end == End::Cpu) {
+            let Some(last) = way.hops.last().filter(|last| matches!(last.by, Edge::Reads | Edge::Network)) else {
                 continue;
             };
             let asked = way.hops.iter().any(|hop| hop.pid != last.pid && self.is_loader(hop.pid));
@@ -317,24 +281,24 @@ impl Chain {
     }
 
     /// Share of the time lost to a kind of part: with the GPU idle.
-    pub fn lost(&self, part: PathPart) -> f64 {
+    pub fn lost(&self, part: Purpose) -> f64 {
         self.ways.iter().filter(|way| way.part == part).map(|way| way.lost).sum()
     }
 
     /// Share of the time in a kind of part.
-    pub fn share(&self, part: PathPart) -> f64 {
+    pub fn share(&self, part: Purpose) -> f64 {
         self.ways.iter().filter(|way| way.part == part).map(|way| way.share).sum()
     }
 
     /// The longest path of a part.
-    pub fn longest(&self, part: PathPart) -> Option<&ChainPath> {
+    pub fn longest(&self, part: Purpose) -> Option<&ChainPath> {
         self.ways.iter().filter(|way| way.part == part).max_by(|a, b| a.lost.total_cmp(&b.lost))
     }
 
     /// Whether the longest wait for a file lock sleeps, and so may poll.
     pub fn tries_lock(&self) -> bool {
-        let way = self.longest(PathPart::FileLock);
-        way.is_some_and(|way| way.hops.iter().any(|hop| hop.by == WaitEdge::TriesLock))
+        let way = self.longest(Purpose::FileLock);
+        way.is_some_and(|way| way.hops.iter().any(|hop| hop.by == Edge::TriesLock))
     }
 
     /// A process, for a sentence.
@@ -343,15 +307,18 @@ impl Chain {
     }
 
     /// What the longest path of a part ends at, for a sentence.
-    pub fn who(&self, part: PathPart) -> Option<String> {
+    pub fn who(&self, part: Purpose) -> Option<String> {
         let way = self.longest(part)?;
         let name = |pid: u32| self.name(pid);
         let last = way.hops.last();
-        Some(match (&way.end, &way.name) {
-            (WaitEnd::Net(address), _) => address.to_string(),
-            (WaitEnd::Children, _) => "short-lived commands".to_owned(),
-            (WaitEnd::Lock(path), _) => trainmon_base::text::sanitise(path).into_owned(),
-            (_, Some(path)) => format!("{}, held by {}", trainmon_base::text::sanitise(path), name(last?.pid)),
+        Some(match (way.end, &way.name, &way.lock) {
+            (End::Net, Some(address), _) => address.to_string(),
+            (End::Children, ..) => "short-lived commands".to_owned(),
+            (End::Lock, Some(path), _) => trainmon_base::text::sanitise(path).into_owned(),
+            (_, _, Some(path)) => format!("{}, held by {}", trainmon_base::text::sanitise(path), name(last?.pid)),
+            (_, Some(address), _) => {
+                format!("{}, held by {}", trainmon_base::text::sanitise(address), name(last?.pid))
+            }
             _ if last?.is_short_lived() => "short-lived threads".to_owned(),
             _ if last?.pid == self.process.pid => format!("thread {}", last?.tid),
             _ => name(last?.pid),
@@ -390,14 +357,14 @@ mod tests {
     #[test]
     fn ways_to_an_address_whose_holder_is_known_by_now_lead_there() {
         let (address, none): (Option<Arc<str>>, _) = (Some("127.0.0.1:80".into()), None);
-        let network = |pid| WaitHop { by: WaitEdge::Network, pid, tid: pid };
-        let own = [WaitHop { by: WaitEdge::Thread, pid: 1, tid: 2 }];
+        let network = |pid| WaitHop { by: Edge::Network, pid, tid: pid };
+        let own = [WaitHop { by: Edge::Thread, pid: 1, tid: 2 }];
         let (to_8, to_9) = ([own[0].clone(), network(8)], [own[0].clone(), network(9)]);
         let peer = |pid, address: &str| Peer { pid, addresses: vec![address.into()], ..Peer::default() };
         let peers = [peer(8, "127.0.0.1:80"), peer(9, "127.0.0.1:81")];
-        let ends = [WaitEnd::Cpu, WaitEnd::Disk, WaitEnd::Unknown];
-        let early: Key<'_> = (&own, &ends[2], &address);
-        let later: [Key<'_>; 3] = [(&to_8, &ends[0], &none), (&to_8, &ends[1], &none), (&to_9, &ends[0], &none)];
+        let early: Key<'_> = (&own, End::Unknown, &address, &none);
+        let at = |hops, end| -> Key<'_> { (hops, end, &none, &none) };
+        let later = [at(&to_8, End::Cpu), at(&to_8, End::Disk), at(&to_9, End::Cpu)];
         let mut sums =
             Sums::from([(early, (4.0, 2.0)), (later[0], (3.0, 3.0)), (later[1], (1.0, 0.0)), (later[2], (7.0, 7.0))]);
         settle(&mut sums, &peers);

@@ -1,12 +1,13 @@
 //! Values that follow from the numbers of a window alone.
 
-use trainmon_rates::Wait;
-use trainmon_rates::stacks::Activity;
+use trainmon_waits::Wait;
+use trainmon_waits::stacks::Activity;
 
-use super::{Features, LoopStacks, LoopThread, PathPart};
+use super::{Features, LoopStacks, LoopThread};
 use crate::diagnosis::thresholds::{DEVICE_UNUSED, GOES_ROUND, GROWING, HARDLY, LARGER_HALF, LOST_WAIT};
 use trainmon_base::stats;
 use trainmon_sample::job::unread_accelerators;
+use trainmon_waits::taxonomy::Purpose;
 
 impl Features {
     /// The stacks of the loop's thread, if there are any.
@@ -80,7 +81,7 @@ impl Features {
             (Some(stacks), None) if stacks.shares.of_model() - self.lost_wait() >= LARGER_HALF => own,
             (Some(stacks), None) => own - stacks.shares.of_model(),
             (None, Some(_)) if self.workers.is_some() => {
-                self.chain.as_ref().map_or(0.0, |chain| chain.lost(PathPart::Own))
+                self.chain.as_ref().map_or(0.0, |chain| chain.lost(Purpose::Own))
             }
             (None, _) => 0.0,
         }

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use super::{Span, WeightedMean};
 use crate::diagnosis::parts::GpuIdle;
 use crate::diagnosis::thresholds::{LOW_POWER, PCIE_BUSY, SM_ACTIVE};
-use trainmon_rates::Frame;
 use trainmon_rates::frame::GpuRates;
-use trainmon_rates::stacks::sums::StackSums;
-use trainmon_rates::time_split::{Overlapped, TimeSplit};
 use trainmon_sample::ProcessId;
 use trainmon_sample::gpu::HELD_DOWN;
+use trainmon_waits::Frame;
+use trainmon_waits::stacks::sums::StackSums;
+use trainmon_waits::time_split::{Overlapped, TimeSplit};
 
 /// The clock event reason of the software power cap (nvml.h, `nvmlClocksEventReasonSwPowerCap`).
 const POWER_CAP: u64 = 0x4;

@@ -6,14 +6,14 @@ use super::{Device, Span, WeightedMean};
 use crate::diagnosis::code::{SyncParts, at_lock_lines, hottest_functions, hottest_own, sleep_line, sync_lines};
 use crate::diagnosis::parts::Hottest;
 use crate::diagnosis::thresholds::{BUSY, HARDLY, INLINE_READ, LOST_WAIT, Threshold};
-use trainmon_rates::Frame;
-use trainmon_rates::Wait;
-use trainmon_rates::stacks::Activity;
-use trainmon_rates::stacks::ProcessStacks;
-use trainmon_rates::stacks::correction::{Corrected, LoopShares, Measured, correct};
-use trainmon_rates::stacks::sums::StackSums;
-use trainmon_rates::time_split::TimeSplit;
 use trainmon_sample::{ProcessId, ThreadRole};
+use trainmon_waits::Frame;
+use trainmon_waits::Wait;
+use trainmon_waits::stacks::Activity;
+use trainmon_waits::stacks::ProcessStacks;
+use trainmon_waits::stacks::correction::{Corrected, LoopShares, Measured, correct};
+use trainmon_waits::stacks::sums::StackSums;
+use trainmon_waits::time_split::TimeSplit;
 
 /// Its values: shares of its time unless they say otherwise.
 #[derive(Debug, Clone, Default)]

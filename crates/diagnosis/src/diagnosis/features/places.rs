@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use crate::diagnosis::thresholds::thresholds;
-use trainmon_rates::Frame;
 use trainmon_sample::RankPlace;
+use trainmon_waits::Frame;
 
 thresholds! {
     FEW_GONE = 3.0, "ranks there for each that is not", "more of them may run on other machines";
@@ -38,8 +38,9 @@ pub(super) fn gone(frame: &Frame) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use trainmon_rates::frame::{ProcessRates, TrainerRates};
+    use trainmon_rates::frame::ProcessRates;
     use trainmon_sample::ProcessId;
+    use trainmon_waits::frame::TrainerRates;
 
     fn frame(target: u32, ranks: &[u32], world: u32, local_world: Option<u32>) -> Frame {
         let id = |pid| ProcessId { pid, start_ticks: 1 };

@@ -1,30 +1,31 @@
 //! What the loop's time is for, if the sampler alone cannot tell. Decided once, before anything is judged.
 
-use super::{Features, LoopStacks, PathPart};
+use super::{Features, LoopStacks};
 use crate::diagnosis::thresholds::{COMPUTE_THREADS, HARDLY, LARGER_HALF, LOST_WAIT, PHASE};
-use trainmon_rates::Wait;
-use trainmon_rates::stacks::Activity;
-use trainmon_rates::time_split::TimeSplit;
+use trainmon_waits::Wait;
+use trainmon_waits::stacks::Activity;
+use trainmon_waits::taxonomy::Purpose;
+use trainmon_waits::time_split::TimeSplit;
 
 /// The waits that are causes of their own.
-const ELSEWHERE: [PathPart; 7] = [
-    PathPart::Process,
-    PathPart::OwnThread,
-    PathPart::Sleep,
-    PathPart::Remote,
-    PathPart::Output,
-    PathPart::FileLock,
-    PathPart::InterpreterLock,
+const ELSEWHERE: [Purpose; 7] = [
+    Purpose::Process,
+    Purpose::Thread,
+    Purpose::Sleep,
+    Purpose::Remote,
+    Purpose::Output,
+    Purpose::FileLock,
+    Purpose::InterpreterLock,
 ];
 
 impl Features {
     /// The waits that are causes of their own. A wait that may be for data, for other ranks or for a copy counts only if it is
     /// seen not to be.
-    pub fn waits_elsewhere(&self) -> impl Iterator<Item = PathPart> {
+    pub fn waits_elsewhere(&self) -> impl Iterator<Item = Purpose> {
         ELSEWHERE.into_iter().filter(|part| match part {
-            PathPart::OwnThread => self.waits_for_no_loader(),
-            PathPart::Process => !self.waits_for_ranks(),
-            PathPart::Sleep => self.gpu.as_ref().is_none_or(|gpu| gpu.link().is_none()),
+            Purpose::Thread => self.waits_for_no_loader(),
+            Purpose::Process => !self.waits_for_ranks(),
+            Purpose::Sleep => self.gpu.as_ref().is_none_or(|gpu| gpu.link().is_none()),
             _ => true,
         })
     }
@@ -33,9 +34,9 @@ impl Features {
     pub(super) fn split_by_purpose(&self) -> Option<TimeSplit> {
         let main = self.main.as_ref()?;
         let mut split = main.shares;
-        let share = |part: PathPart| self.chain.as_ref().map_or(0.0, |chain| chain.share(part));
+        let share = |part: Purpose| self.chain.as_ref().map_or(0.0, |chain| chain.share(part));
         if self.waits_for_no_loader() {
-            let waits = share(PathPart::OwnThread).min(split.input_wait);
+            let waits = share(Purpose::Thread).min(split.input_wait);
             split.input_wait -= waits;
             split.other += waits;
         }
@@ -45,8 +46,8 @@ impl Features {
             split.input_wait += loads;
         }
         // Whatever call it waits in, a path to a worker is a wait for data, and so is reading from a disk.
-        let reads = share(PathPart::Storage) - main.waits(Wait::DiskWrite);
-        let batches = (share(PathPart::Loader) + reads - split.input_wait).clamp(0.0, split.other.max(0.0));
+        let reads = share(Purpose::Storage) - main.waits(Wait::DiskWrite);
+        let batches = (share(Purpose::Batch) + reads - split.input_wait).clamp(0.0, split.other.max(0.0));
         split.other -= batches;
         split.input_wait += batches;
         (split != main.shares).then_some(split)
@@ -60,7 +61,7 @@ impl Features {
             main.stacks.is_none() && main.reading >= PHASE && !trains
         };
         let others =
-            |chain: &super::Chain| chain.own_threads().total().max(chain.lost(PathPart::Process)) >= LOST_WAIT.value;
+            |chain: &super::Chain| chain.own_threads().total().max(chain.lost(Purpose::Process)) >= LOST_WAIT.value;
         let by_others = self.chain.as_ref().is_some_and(others);
         !self.has_children && !self.load_unknown() && !by_others && self.main.as_ref().is_some_and(reads)
     }
@@ -70,7 +71,7 @@ impl Features {
     /// and the threads are seen doing something else.
     fn waits_for_no_loader(&self) -> bool {
         let (Some(chain), Some(stacks)) = (&self.chain, self.loop_stacks()) else { return false };
-        let waits = chain.share(PathPart::OwnThread);
+        let waits = chain.share(Purpose::Thread);
         let at_locks =
             stacks.at_lock_lines >= (LARGER_HALF.value * waits).max(stacks.shares.share_where(Activity::is_input));
         at_locks || self.is_at_something_else(stacks, waits)
@@ -79,7 +80,7 @@ impl Features {
     /// Whether the code is in collectives while the loop waits for a process: that is another rank, or the exchange with it.
     fn waits_for_ranks(&self) -> bool {
         let collectives = self.main.as_ref().map_or(0.0, |main| main.share(Activity::Collective));
-        collectives > LARGER_HALF.value * self.chain.as_ref().map_or(0.0, |chain| chain.lost(PathPart::Process))
+        collectives > LARGER_HALF.value * self.chain.as_ref().map_or(0.0, |chain| chain.lost(Purpose::Process))
     }
 
     fn is_at_something_else(&self, stacks: &LoopStacks, waits: f64) -> bool {

@@ -7,11 +7,11 @@ use crate::diagnosis::code::worker_stages;
 use crate::diagnosis::parts::{Stages, WorkerVerdict};
 use crate::diagnosis::thresholds::LARGER_HALF;
 use trainmon_base::stats::{self, mean, round};
-use trainmon_rates::Frame;
-use trainmon_rates::frame::WorkerRates;
-use trainmon_rates::stacks::Activity;
 use trainmon_rates::threads::ThreadRoleRates;
 use trainmon_sample::{ProcessId, ProcessRole, ThreadRole};
+use trainmon_waits::Frame;
+use trainmon_waits::frame::WorkerRates;
+use trainmon_waits::stacks::Activity;
 
 /// A resting worker uses less of a CPU than this, as a share of the time …
 const RESTS: f64 = 0.005;

@@ -37,7 +37,7 @@ use super::verdict::{Context, StepSource, Steps, Unavailable, Verdict};
 use trainmon_base::stats::{percent, round};
 use trainmon_profiles::account::{DeviceAccount, LoopAccount, ProfileAccount};
 use trainmon_profiles::ranks_account::RanksAccount;
-use trainmon_rates::time_split::TimeSplit;
+use trainmon_waits::time_split::TimeSplit;
 
 thresholds! {
     LOSES = 0.10, "of the window", "a loss that is worth a tenth of the time";

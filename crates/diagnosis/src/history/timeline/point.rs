@@ -4,10 +4,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::diagnosis::verdict::Class;
 use trainmon_base::stats::mean;
-use trainmon_rates::Frame;
-use trainmon_rates::chain::paths::{WaitEnd, WaitPath};
 use trainmon_rates::frame::GpuRates;
-use trainmon_rates::time_split::{LoopActivity, TimeSplit};
+use trainmon_waits::Frame;
+use trainmon_waits::chain::paths::WaitPath;
+use trainmon_waits::taxonomy::End;
+use trainmon_waits::time_split::{LoopActivity, TimeSplit};
 
 /// GPUs whose use is kept individually.
 pub const GPUS: usize = 16;
@@ -159,17 +160,17 @@ point! {
     /// the wait.
     waits: waits(frame, |_| true),
     /// A CPU: another process or thread worked.
-    waits_cpu: waits(frame, |end| matches!(end, WaitEnd::Cpu | WaitEnd::Children)),
+    waits_cpu: waits(frame, |end| matches!(end, End::Cpu | End::Children)),
     /// A disk, or memory.
-    waits_disk: waits(frame, |end| matches!(end, WaitEnd::Disk | WaitEnd::Flush | WaitEnd::Memory)),
+    waits_disk: waits(frame, |end| matches!(end, End::Disk | End::Flush | End::Memory)),
     /// An address.
-    waits_net: waits(frame, |end| matches!(end, WaitEnd::Net(_))),
+    waits_net: waits(frame, |end| matches!(end, End::Net)),
     /// A GPU.
-    waits_gpu: waits(frame, |end| matches!(end, WaitEnd::Device)),
+    waits_gpu: waits(frame, |end| matches!(end, End::Device)),
     /// A lock, sleeping or polling, terminal input, or unknown.
     waits_other: waits(frame, |end| {
-        use WaitEnd::{Children, Cpu, Device, Disk, Flush, Memory, Net};
-        !matches!(end, Cpu | Children | Disk | Flush | Memory | Net(_) | Device)
+        use End::{Children, Cpu, Device, Disk, Flush, Memory, Net};
+        !matches!(end, Cpu | Children | Disk | Flush | Memory | Net | Device)
     }),
 }
 
@@ -245,13 +246,13 @@ fn percent(part: f64, whole: f64) -> Option<f64> {
 
 /// Whether the loop itself works.
 fn is_own(path: &WaitPath) -> bool {
-    path.hops.is_empty() && path.end == WaitEnd::Cpu
+    path.hops.is_empty() && path.end == End::Cpu
 }
 
 /// Share of the loops' followed time in waits with such an end, percent.
-fn waits(frame: &Frame, of: fn(&WaitEnd) -> bool) -> Option<f64> {
+fn waits(frame: &Frame, of: fn(End) -> bool) -> Option<f64> {
     let chains = || frame.trainers.iter().filter_map(|trainer| trainer.chain.as_ref());
-    let waits = chains().flat_map(|chain| &chain.paths).filter(|path| !is_own(path) && of(&path.end));
+    let waits = chains().flat_map(|chain| &chain.paths).filter(|path| !is_own(path) && of(path.end));
     percent(waits.map(|path| f64::from(path.seconds)).sum(), chains().map(|chain| chain.seconds).sum())
 }
 

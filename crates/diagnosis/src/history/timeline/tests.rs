@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::diagnosis::verdict::Class;
-use trainmon_rates::Frame;
+use trainmon_waits::Frame;
 
 /// Start of the oldest time that is kept and end of the newest.
 fn range(t: &Timeline) -> (u64, u64) {

@@ -6,7 +6,7 @@ use crate::format;
 use crate::labels::number;
 use crate::theme::Theme;
 use crate::widgets::Piece;
-use trainmon_rates::Frame;
+use trainmon_waits::Frame;
 
 /// The facts as pieces of text; what limits the job comes first and is emphasized.
 pub fn pieces(frame: &Frame, theme: Theme) -> Vec<Piece> {

@@ -9,8 +9,8 @@ use crate::theme::Theme;
 use crate::widgets::table::{self, Column};
 use crate::widgets::{Scroll, Text, side_by_side};
 use trainmon_base::text::fit;
-use trainmon_rates::Frame;
 use trainmon_rates::neighbours::NeighbourRates;
+use trainmon_waits::Frame;
 
 /// Minimum widths for two and three lists side by side.
 const TWO: u16 = 78;

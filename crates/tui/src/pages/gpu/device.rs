@@ -9,8 +9,8 @@ use crate::theme::{ColorSlot, Look, Theme};
 use crate::widgets::{Piece, cells, count, piece_lines};
 use crate::{charts, format};
 use trainmon_base::text::{fit, sanitise};
-use trainmon_rates::Frame;
 use trainmon_rates::frame::GpuRates;
+use trainmon_waits::Frame;
 
 const GIB: f64 = 1_073_741_824.0;
 

@@ -5,9 +5,9 @@ use crate::format;
 use crate::widgets::{Piece, Scene};
 use trainmon_base::stats::mean;
 use trainmon_base::text::fit;
-use trainmon_rates::Frame;
 use trainmon_rates::frame::{GpuLink, GpuRates};
 use trainmon_sample::SourceState;
+use trainmon_waits::Frame;
 
 /// An idle GPU is worth a remark if the busiest one reaches this use, percent.
 const BUSY_PCT: f64 = 50.0;

@@ -1,8 +1,8 @@
 //! Remarks on a GPU: what limits its clocks, and anything unusual.
 
-use trainmon_rates::Frame;
 use trainmon_rates::frame::GpuRates;
 use trainmon_sample::gpu::{CLOCK_EVENT_REASONS, clock_event_words};
+use trainmon_waits::Frame;
 
 /// A GPU with less use than this is called idle here, percent. It is only a word on the screen: verdicts have their own
 /// thresholds.

@@ -31,8 +31,8 @@ use crate::widgets::{ChartLine, Drawn, Scene, Scroll, Text, Top, beside, count, 
 use plan::GpuPlan;
 use trainmon_diagnosis::diagnosis::verdict::Class;
 use trainmon_diagnosis::history::timeline::{GPUS, TimelinePoint};
-use trainmon_rates::Frame;
 use trainmon_rates::frame::GpuRates;
+use trainmon_waits::Frame;
 
 /// The means of the job's GPUs, each with the whole that its value is a share of.
 const MEANS: [(ChartLine, &str); 2] = [

@@ -4,7 +4,7 @@ use ratatui::layout::Rect;
 
 use super::device;
 use crate::widgets::count;
-use trainmon_rates::Frame;
+use trainmon_waits::Frame;
 
 /// Minimum width of a GPU's text beside its timeline; half of a wide body if that is more.
 const TEXT: u16 = 86;

@@ -7,8 +7,8 @@ use crate::theme::Theme;
 use crate::widgets::table::{self, Column};
 use crate::widgets::{Scroll, Text};
 use trainmon_base::text::fit;
-use trainmon_rates::Frame;
 use trainmon_rates::frame::{GpuProcessRates, GpuRates};
+use trainmon_waits::Frame;
 
 const COLUMNS: [Column; 6] = [("GPU", 4), ("PID", 8), ("  whose", -13), ("role", -10), ("SM %", 5), ("memory", 10)];
 

@@ -11,7 +11,7 @@ use crate::theme::{Look, WithLook};
 use crate::widgets::{Drawn, Scene, Text, scrolled, side_by_side};
 use trainmon_base::text::wrap;
 use trainmon_diagnosis::diagnosis::verdict::Class;
-use trainmon_rates::time_split::LoopActivity;
+use trainmon_waits::time_split::LoopActivity;
 
 /// Minimum width for two columns.
 const TWO_COLUMNS: u16 = 110;

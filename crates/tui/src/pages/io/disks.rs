@@ -9,9 +9,9 @@ use crate::widgets::table::{self, Column};
 use crate::widgets::{Scene, Text, bars, cells};
 use trainmon_base::text::fit;
 use trainmon_diagnosis::diagnosis::verdict::{Class, Subject};
-use trainmon_rates::Frame;
 use trainmon_rates::frame::DeviceRates;
 use trainmon_sample::SourceState;
+use trainmon_waits::Frame;
 
 /// Width of the name.
 const NAME: usize = 16;

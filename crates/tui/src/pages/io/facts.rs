@@ -7,9 +7,9 @@ use crate::format;
 use crate::widgets::{Scene, Text};
 use trainmon_base::text::fit;
 use trainmon_diagnosis::diagnosis::verdict::Subject;
-use trainmon_rates::Frame;
 use trainmon_rates::frame::NetRates;
 use trainmon_sample::MountKind;
+use trainmon_waits::Frame;
 
 /// Below so many bytes per second the page cache is not mentioned: logs and libraries read more than that.
 const LITTLE: f64 = 65_536.0;

@@ -21,7 +21,7 @@ use ratatui::style::Style;
 use super::Content;
 use crate::widgets::{ChartLine, Drawn, Scene, Text, Top, count, scrolled};
 use trainmon_diagnosis::diagnosis::verdict::Class;
-use trainmon_rates::Frame;
+use trainmon_waits::Frame;
 
 /// Each with the text to show if there is nothing to draw.
 const TIMELINES: [(ChartLine, &str); 4] = [

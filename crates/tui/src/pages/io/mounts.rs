@@ -9,9 +9,9 @@ use crate::widgets::table::{self, Column};
 use crate::widgets::{Scene, Text, cells};
 use trainmon_base::text::{fit, sanitise};
 use trainmon_diagnosis::diagnosis::verdict::Subject;
-use trainmon_rates::Frame;
 use trainmon_rates::frame::MountRates;
 use trainmon_sample::MountKind;
+use trainmon_waits::Frame;
 
 /// Maximum number of mounts listed.
 const MOUNTS: usize = 12;

@@ -22,7 +22,7 @@ use super::Content;
 use crate::charts::VerdictBand;
 use crate::widgets::{Drawn, Hit, Scene, bars, count, panel, pipeline, tile};
 use trainmon_base::text::fit;
-use trainmon_rates::Frame;
+use trainmon_waits::Frame;
 
 /// Minimum rows of tiles that must remain when bars of workers are shown.
 const LEAST_TILES: u16 = 12;

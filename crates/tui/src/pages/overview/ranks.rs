@@ -10,8 +10,8 @@ use crate::labels::whole_percent;
 use crate::theme::{Theme, WithLook};
 use crate::widgets::panel::Panel;
 use crate::widgets::{Scene, bars};
-use trainmon_rates::Frame;
-use trainmon_rates::frame::TrainerRates;
+use trainmon_waits::Frame;
+use trainmon_waits::frame::TrainerRates;
 
 /// Width of rank and PID before a bar, and of the numbers after it.
 const BEFORE: u16 = 11;

@@ -11,8 +11,8 @@ use crate::widgets::{Scene, cells, count};
 use crate::{format, labels};
 use trainmon_base::text::{fit, sanitise};
 use trainmon_diagnosis::diagnosis::verdict::Hottest;
-use trainmon_rates::Frame;
 use trainmon_views::chain::rows;
+use trainmon_waits::Frame;
 
 /// Maximum number of functions of the loop and of the workers.
 const FUNCTIONS: usize = 8;

@@ -9,11 +9,12 @@ use trainmon_base::stats::mean;
 use trainmon_base::text::sanitise;
 use trainmon_diagnosis::diagnosis::verdict::{Class, Missing, Subject, Verdict};
 use trainmon_diagnosis::history::timeline;
-use trainmon_rates::Frame;
-use trainmon_rates::frame::{GpuRates, WorkerRates};
-use trainmon_rates::time_split::LoopActivity;
+use trainmon_rates::frame::GpuRates;
 use trainmon_sample::{SourceState, SourceStatus};
 use trainmon_views::stages;
+use trainmon_waits::Frame;
+use trainmon_waits::frame::WorkerRates;
+use trainmon_waits::time_split::LoopActivity;
 
 const STEPS_PER_S: ChartLine = ChartLine(Class::Balanced, "steps/s", |p| p.steps.get(), Top::Number);
 const GPU: ChartLine = ChartLine(Class::Gpu, "GPU", |p| p.gpu.get(), Top::Percent);

@@ -10,8 +10,8 @@ use crate::widgets::panel::Panel;
 use crate::widgets::{Scene, bars};
 use crate::{charts, format};
 use trainmon_diagnosis::diagnosis::verdict::Stages;
-use trainmon_rates::Frame;
-use trainmon_rates::frame::WorkerRates;
+use trainmon_waits::Frame;
+use trainmon_waits::frame::WorkerRates;
 
 /// Width of the PID before a bar, and of the numbers after it.
 const BEFORE: u16 = 8;

@@ -8,9 +8,10 @@ use crate::format;
 use crate::labels::{self, number, process_state, split};
 use crate::widgets::{Drawn, PopupBox, Scene};
 use trainmon_base::text::{sanitise, wrap};
-use trainmon_rates::Frame;
-use trainmon_rates::frame::{ProcessRates, TrainerRates, WorkerRates};
+use trainmon_rates::frame::ProcessRates;
 use trainmon_rates::threads::ThreadRates;
+use trainmon_waits::Frame;
+use trainmon_waits::frame::{TrainerRates, WorkerRates};
 
 /// Maximum width: longer lines are hard to read.
 const WIDTH: u16 = 100;

@@ -13,7 +13,7 @@ use ratatui::layout::Rect;
 
 use super::action::Action;
 use super::{Content, Reply};
-use crate::widgets::{Drawn, Hit, Menu, MenuItem, Prompt, Purpose, Scene};
+use crate::widgets::{Drawn, Hit, Menu, MenuItem, Prompt, PromptKind, Scene};
 pub use columns::{COLUMNS, ProcessColumn};
 pub use order::Sort;
 use rows::ProcessTable;
@@ -73,11 +73,11 @@ impl Content for Processes {
             Action::Reverse => table.sort.reversed = !table.sort.reversed,
             Action::Tree => table.tree = !table.tree,
             Action::Threads => table.threads = !table.threads,
-            Action::Filter => return Reply::Prompt(Prompt::new(Purpose::Filter, &table.filter)),
+            Action::Filter => return Reply::Prompt(Prompt::new(PromptKind::Filter, &table.filter)),
             Action::SearchNext if !self.search.is_empty() => self.search_on(self.table.selected + 1, scene),
             Action::Search | Action::SearchNext => {
                 self.search_from = self.selected(scene).map(|process| process.id);
-                return Reply::Prompt(Prompt::new(Purpose::Search, ""));
+                return Reply::Prompt(Prompt::new(PromptKind::Search, ""));
             }
             Action::Kill => return signals::signal(self.selected(scene), scene).unwrap_or_else(Reply::Notice),
             Action::Enter => return self.open(scene),
@@ -107,18 +107,18 @@ impl Content for Processes {
         detail::draw(buf, self, scene, top, drawn);
     }
 
-    fn typed(&mut self, purpose: Purpose, text: &str, scene: &Scene<'_>) {
+    fn typed(&mut self, purpose: PromptKind, text: &str, scene: &Scene<'_>) {
         match purpose {
-            Purpose::Filter => {
+            PromptKind::Filter => {
                 text.clone_into(&mut self.table.filter);
                 self.refresh(scene);
             }
-            Purpose::Search => {
+            PromptKind::Search => {
                 text.clone_into(&mut self.search);
                 let from = scene.frame().and_then(|frame| self.table.row_of(frame, self.search_from?));
                 self.search_on(from.unwrap_or(0), scene);
             }
-            Purpose::Pid => {}
+            PromptKind::Pid => {}
         }
     }
 }

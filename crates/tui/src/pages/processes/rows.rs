@@ -7,11 +7,11 @@ use super::tree::{self, Branch};
 use crate::labels;
 use crate::widgets::prompt::is_in;
 use trainmon_diagnosis::diagnosis::verdict::Verdict;
-use trainmon_rates::Frame;
 use trainmon_rates::frame::ProcessRates;
 use trainmon_rates::threads::ThreadRates;
 use trainmon_sample::ProcessId;
 use trainmon_views::activity;
+use trainmon_waits::Frame;
 
 /// A row of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! How an activity is shown: a letter as its texture, a word, and the color of its kind of time.
 
 use crate::theme::{Look, WithLook};
-use trainmon_rates::stacks::Activity;
-use trainmon_rates::time_split::LoopActivity;
+use trainmon_waits::stacks::Activity;
+use trainmon_waits::time_split::LoopActivity;
 
 /// In the order of bars, with their letters: getting a batch, work on it, waits for others, the rest.
 pub const ORDER: [(Activity, char); Activity::COUNT] = [

@@ -7,8 +7,8 @@ use super::recent::{Function, RecentStacks, Sum};
 use crate::format;
 use crate::job::Job;
 use trainmon_diagnosis::diagnosis::verdict::Hottest;
-use trainmon_rates::stacks::{Activities, Activity};
 use trainmon_sample::ProcessId;
+use trainmon_waits::stacks::{Activities, Activity};
 
 /// Minimum share of a thread's time to be listed, 0–1.
 const LEAST_SHARE: f64 = 0.005;

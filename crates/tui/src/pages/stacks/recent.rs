@@ -6,8 +6,8 @@ use std::sync::Arc;
 use crate::job::Job;
 use trainmon_attach::jobs::JobKey;
 use trainmon_diagnosis::history::archive::MomentId;
-use trainmon_rates::stacks::{Activities, Activity, CodePlace, ProcessStacks};
 use trainmon_sample::{ProcessId, ProcessRole};
+use trainmon_waits::stacks::{Activities, Activity, CodePlace, ProcessStacks};
 
 /// Seconds that are added up.
 pub const LOOKED_BACK_S: f64 = 30.0;

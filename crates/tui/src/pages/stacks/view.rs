@@ -24,8 +24,8 @@ use crate::theme::{Look, Theme, WithLook};
 use crate::widgets::{Drawn, Extent, Hit, Scene, bars, cells, count, piece_lines, table, write_lines};
 use crate::{charts, format};
 use trainmon_base::text::{fit, sanitise};
-use trainmon_rates::stacks::Activities;
-use trainmon_rates::time_split::LoopActivity;
+use trainmon_waits::stacks::Activities;
+use trainmon_waits::time_split::LoopActivity;
 
 /// Draws the heading and the visible lines, or the reason why there are no lines.
 pub fn draw(buf: &mut Buffer, area: Rect, page: &Stacks, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::ComparedTrace;
 use super::cautions::gpu;
-use trainmon_rates::time_split::TimeSplit;
+use trainmon_waits::time_split::TimeSplit;
 
 /// A trace, for programs.
 #[derive(Serialize)]

@@ -1,23 +1,23 @@
 //! The chain, made to agree with the split of the loop's time.
 
-use super::{Chain, ChainPath, PathPart};
+use super::{Chain, ChainPath};
 use crate::diagnosis::parts::GpuIdle;
-use trainmon_rates::chain::paths::WaitEnd;
-use trainmon_rates::time_split::TimeSplit;
+use trainmon_waits::taxonomy::{End, Purpose};
+use trainmon_waits::time_split::TimeSplit;
 
 impl ChainPath {
     /// The loop works, alone or with compute threads.
     pub fn is_loops_own(&self) -> bool {
-        matches!(self.part, PathPart::Own | PathPart::Loads | PathPart::Saves)
+        matches!(self.part, Purpose::Own | Purpose::Loads | Purpose::Saves)
     }
 
     fn is_own_work(&self) -> bool {
-        self.part == PathPart::Own
+        self.part == Purpose::Own
     }
 
     /// A thread of the loop's own process computes for it.
     fn is_compute_thread(&self) -> bool {
-        self.part == PathPart::OwnThread && self.end == WaitEnd::Cpu && self.hops.len() == 1
+        self.part == Purpose::Thread && self.end == End::Cpu && self.hops.len() == 1
     }
 }
 
@@ -27,17 +27,17 @@ impl Chain {
     /// work. With a GPU, the lost part of each path is the GPU's idle time meanwhile. `slept` is the share of the time in
     /// which its code sleeps.
     pub fn settle(&mut self, shares: &TimeSplit, idle: Option<&GpuIdle>, slept: f64) {
-        let own = self.share(PathPart::Own);
+        let own = self.share(Purpose::Own);
         let excess = own - shares.host_busy;
         if excess > 0.0 {
-            let spins = excess.min((shares.device_sync - self.share(PathPart::Device)).max(0.0));
+            let spins = excess.min((shares.device_sync - self.share(Purpose::Gpu)).max(0.0));
             let rest = excess - spins;
             let (loads, saves) = (shares.input_wait, shares.checkpoint);
             let of_rest = |share: f64| if share > 0.0 { (rest * share / (loads + saves)).min(share) } else { 0.0 };
             let (loads, saves) = (of_rest(loads), of_rest(saves));
-            self.shift(spins, ChainPath::is_own_work, PathPart::Device, Some(WaitEnd::Device));
-            self.shift(loads, ChainPath::is_own_work, PathPart::Loads, None);
-            self.shift(saves, ChainPath::is_own_work, PathPart::Saves, None);
+            self.shift(spins, ChainPath::is_own_work, Purpose::Gpu, Some(End::Device));
+            self.shift(loads, ChainPath::is_own_work, Purpose::Loads, None);
+            self.shift(saves, ChainPath::is_own_work, Purpose::Saves, None);
             // The rest runs at a line that waits: it polls.
             let longest =
                 self.ways.iter().filter(|way| !way.is_loops_own()).max_by(|a, b| a.share.total_cmp(&b.share));
@@ -45,38 +45,33 @@ impl Chain {
                 self.shift_to(rest - loads - saves, ChainPath::is_own_work, |_| way.clone());
             }
         } else {
-            let left = self.shift(-excess, ChainPath::is_compute_thread, PathPart::Own, None);
+            let left = self.shift(-excess, ChainPath::is_compute_thread, Purpose::Own, None);
             // Fewer samples are traced than split.
-            self.shift(
-                left,
-                |way| !way.is_loops_own() && way.part != PathPart::Device,
-                PathPart::Own,
-                Some(WaitEnd::Cpu),
-            );
+            self.shift(left, |way| !way.is_loops_own() && way.part != Purpose::Gpu, Purpose::Own, Some(End::Cpu));
         }
         // A loop that sleeps while the GPU works waits for it, for as long as it works: only its code could tell otherwise.
         // From moment to moment the GPU's use is an average.
-        let for_device = shares.device_sync - self.share(PathPart::Device);
-        let for_device = for_device.min(self.share(PathPart::Sleep) - slept);
-        self.shift(for_device, |way| way.part == PathPart::Sleep, PathPart::Device, Some(WaitEnd::Device));
+        let for_device = shares.device_sync - self.share(Purpose::Gpu);
+        let for_device = for_device.min(self.share(Purpose::Sleep) - slept);
+        self.shift(for_device, |way| way.part == Purpose::Sleep, Purpose::Gpu, Some(End::Device));
         if let Some(idle) = idle {
-            self.lose(PathPart::Own, idle.while_host_busy);
+            self.lose(Purpose::Own, idle.while_host_busy);
             // Waiting for a batch or making one: the GPU idles in the same part of both.
             let part = idle.while_input_wait / shares.input_wait.max(f64::MIN_POSITIVE);
-            for batches in [PathPart::Loads, PathPart::Loader] {
+            for batches in [Purpose::Loads, Purpose::Batch] {
                 self.lose(batches, self.share(batches) * part);
             }
-            self.lose(PathPart::Device, idle.while_sync);
+            self.lose(Purpose::Gpu, idle.while_sync);
         }
         self.ways.sort_by(|a, b| b.share.total_cmp(&a.share));
     }
 
     /// Changes paths that fit to another part, up to `share` of the loop's time, with a new end if one is given. Returns the
     /// share for which there was no path.
-    fn shift(&mut self, share: f64, fits: fn(&ChainPath) -> bool, part: PathPart, end: Option<WaitEnd>) -> f64 {
+    fn shift(&mut self, share: f64, fits: fn(&ChainPath) -> bool, part: Purpose, end: Option<End>) -> f64 {
         self.shift_to(share, fits, |way| {
             let hops = if end.is_some() { Vec::new() } else { way.hops.clone() };
-            ChainPath { hops, end: end.clone().unwrap_or_else(|| way.end.clone()), name: None, part, ..*way }
+            ChainPath { hops, end: end.unwrap_or(way.end), name: None, lock: None, part, ..*way }
         })
     }
 
@@ -95,7 +90,7 @@ impl Chain {
             moved.push(ChainPath { share, lost, ..new(way) });
         }
         for new in moved {
-            let same = |way: &&mut ChainPath| (way.part, &way.hops, &way.end) == (new.part, &new.hops, &new.end);
+            let same = |way: &&mut ChainPath| (way.part, &way.hops, way.end) == (new.part, &new.hops, new.end);
             match self.ways.iter_mut().find(same) {
                 Some(way) => (way.share, way.lost) = (way.share + new.share, way.lost + new.lost),
                 None => self.ways.push(new),
@@ -106,7 +101,7 @@ impl Chain {
     }
 
     /// Sets the lost time of a part, as far as its time goes.
-    fn lose(&mut self, part: PathPart, lost: f64) {
+    fn lose(&mut self, part: Purpose, lost: f64) {
         let share = self.share(part);
         let lost = if share > 0.0 { (lost / share).clamp(0.0, 1.0) } else { 0.0 };
         self.ways.iter_mut().filter(|way| way.part == part).for_each(|way| way.lost = way.share * lost);
@@ -119,10 +114,11 @@ mod tests {
 
     #[test]
     fn sleep_that_the_split_takes_for_a_wait_for_the_device_is_one() {
-        let way = |part: PathPart, end: WaitEnd, share: f64, lost: f64| ChainPath {
+        let way = |part: Purpose, end: End, share: f64, lost: f64| ChainPath {
             hops: Vec::new(),
             end,
             name: None,
+            lock: None,
             share,
             lost,
             part,
@@ -131,16 +127,16 @@ mod tests {
         // only say that the GPU works for 83% of it.
         let ways = |own: f64| {
             vec![
-                way(PathPart::Device, WaitEnd::Device, 0.69, 0.0),
-                way(PathPart::Sleep, WaitEnd::Timer, 0.14, 0.14),
-                way(PathPart::Own, WaitEnd::Cpu, own, own),
+                way(Purpose::Gpu, End::Device, 0.69, 0.0),
+                way(Purpose::Sleep, End::Timer, 0.14, 0.14),
+                way(Purpose::Own, End::Cpu, own, own),
             ]
         };
         let settled = |shares: TimeSplit, slept: f64| {
             let mut chain = Chain { ways: ways(0.17), ..Chain::default() };
             let idle = GpuIdle { total: 0.17, while_host_busy: 0.17, ..GpuIdle::default() };
             chain.settle(&shares, Some(&idle), slept);
-            [chain.share(PathPart::Device), chain.share(PathPart::Sleep), chain.lost(PathPart::Sleep)]
+            [chain.share(Purpose::Gpu), chain.share(Purpose::Sleep), chain.lost(Purpose::Sleep)]
                 .map(|share| (share * 100.0).round())
         };
         let for_it = TimeSplit { device_sync: 0.83, host_busy: 0.17, ..TimeSplit::default() };

@@ -1,0 +1,437 @@
+//! Steps counted by the loop's own variable (`step`, `batch_idx`, `n`), if nothing else counts them.
+//!
+//! A whole number among the local variables of the frame that runs the loop rises by one with each turn; how it moves
+//! shows which one it is. The frame is the outermost one that is in nearly every reading and has such a variable.
+//! Functions called from it may count as well, but they count samples of a batch or pieces of a step. Anything that
+//! makes a batch counts samples.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::frame::CountedSteps;
+use super::stacks::is_in_loader;
+use trainmon_rates::levels::{BEYOND_CHANCE, BY_CHANCE, CLEARLY, EACH_MS, NEARLY_ALL, SHORT_INTERVAL_S};
+use trainmon_sample::{FrameLocals, LocalsSample, ProgressBar, ThreadLocals};
+
+/// Most readings kept for one training process.
+pub(super) const READINGS: usize = 32;
+/// Older readings are forgotten, nanoseconds.
+pub(super) const OLDEST_NS: u64 = 240_000_000_000;
+/// The rate covers the readings of this long, nanoseconds: as long as most windows of the diagnosis.
+const RATE_SPAN_NS: u64 = 12_000_000_000;
+/// Without a new reading, a rate is shown no longer than this, nanoseconds: a settled job with workers is read every
+/// minute.
+const HELD_NS: u64 = 80_000_000_000;
+/// A counter must have risen between at least this many pairs of readings.
+const RISES: usize = 3;
+/// At least this many turns of the loop must have been seen.
+const LEAST_TURNS: i64 = 6;
+/// The smallest part of the pairs in which a counter must rise: one that restarts every two seconds rises in half of
+/// them.
+const RISING: f64 = 0.4;
+/// Larger than any step count; seconds since 1970 are larger.
+pub(super) const LARGEST_COUNT: i64 = 1_000_000_000;
+/// Median number of turns between two readings for a counter that restarts now and then; below this, one that cycles
+/// through a few numbers looks the same.
+const LONG_RUN: f64 = 5.0;
+/// A few turns: this many must lie between two close readings before an unmoved variable shows that it rises in lumps,
+/// and the newest value is believed only up to this many times the median rate.
+const FEW_TURNS: f64 = 3.0;
+/// Names of variables with the number of turns in all: none of them holds anything private.
+pub(super) const TOTALS: [&str; 16] = [
+    "total_steps",
+    "max_steps",
+    "num_steps",
+    "n_steps",
+    "num_train_steps",
+    "num_training_steps",
+    "max_train_steps",
+    "total_iters",
+    "max_iters",
+    "num_iters",
+    "n_iters",
+    "total_iterations",
+    "max_iterations",
+    "num_iterations",
+    "total_batches",
+    "num_batches",
+];
+/// Part of a name that marks passes over the data, which are not steps.
+const EPOCH: &str = "epoch";
+
+/// The frames of the loop's thread at one moment, outermost first.
+#[derive(Debug)]
+struct VariableReading {
+    at_ns: u64,
+    frames: Vec<FrameLocals>,
+}
+
+/// A loop whose variable counts its steps.
+#[derive(Debug)]
+struct FoundVariable {
+    steps: CountedSteps,
+    /// The frame that has the variable.
+    frame: FrameLocals,
+    /// Whether the variable is still rising.
+    turns: bool,
+}
+
+/// The local variables of one training loop over time.
+#[derive(Debug, Default)]
+pub(super) struct LoopVariable {
+    tid: u32,
+    kept: VecDeque<VariableReading>,
+    found: Option<FoundVariable>,
+}
+
+impl LoopVariable {
+    /// The steps as of now.
+    pub(super) fn steps(&self, now_ns: u64) -> Option<CountedSteps> {
+        let newest_ns = self.kept.back()?.at_ns;
+        let is_old = now_ns.saturating_sub(newest_ns) > HELD_NS;
+        if is_old { None } else { Some(self.found.as_ref()?.steps.clone()) }
+    }
+
+    /// The frame that runs the loop, as long as it takes steps: everything called from it is part of a step.
+    pub(super) fn stepping(&self) -> Option<&FrameLocals> {
+        self.found.as_ref().filter(|found| found.turns).map(|found| &found.frame)
+    }
+
+    /// Takes a new reading of the process, whose loop runs in the thread `tid`.
+    pub(super) fn take(&mut self, read: &LocalsSample, tid: u32) {
+        // Also when another counter was found: all readings are then passed on again, with its values.
+        if self.tid != tid || self.kept.back().is_some_and(|last| last.at_ns >= read.began_ns) {
+            *self = Self { tid, ..Self::default() };
+        }
+        let runs_loop = |thread: &&ThreadLocals| thread.tid == Some(tid) || thread.is_main && tid == read.process.pid;
+        let Some(thread) = read.threads.iter().find(runs_loop) else { return };
+        self.kept.push_back(VariableReading { at_ns: read.began_ns, frames: thread.frames.clone() });
+        let old = |first: &VariableReading| read.began_ns.saturating_sub(first.at_ns) > OLDEST_NS;
+        while self.kept.len() > READINGS || self.kept.front().is_some_and(old) {
+            self.kept.pop_front();
+        }
+        self.found = self.find();
+    }
+
+    fn find(&self) -> Option<FoundVariable> {
+        let common = self.common();
+        let mut outside = common.iter().enumerate().take_while(|(_, frame)| !is_in_loader(frame));
+        outside.find_map(|(depth, frame)| {
+            let names =
+                self.kept.iter().filter_map(|reading| reading.at(depth, frame)).flat_map(|frame| &frame.numbers);
+            let mut names: Vec<&Arc<str>> = names.map(|(name, _)| name).collect();
+            names.sort();
+            names.dedup();
+            let counters = names.into_iter().filter(|name| !name.to_lowercase().contains(EPOCH));
+            let rates = counters.filter_map(|name| {
+                let values = self.values(depth, frame, name);
+                Some((rate(&values)?, name, rises_still(&values)))
+            });
+            let (per_s, name, turns) = rates.max_by(|a, b| a.0.total_cmp(&b.0))?;
+            let file = frame.file.rsplit('/').next().unwrap_or_default();
+            let variable = format!("{name} in {} ({file})", frame.function).into();
+            let steps = CountedSteps { per_s, variable, place: self.turn_of(depth, frame, name) };
+            Some(FoundVariable { steps, frame: (*frame).clone(), turns })
+        })
+    }
+
+    /// The frames present in nearly every reading, outermost first.
+    fn common(&self) -> Vec<&FrameLocals> {
+        let mut common: Vec<&FrameLocals> = Vec::new();
+        loop {
+            let depth = common.len();
+            let on_path = self.kept.iter().filter(|reading| {
+                common.iter().zip(&reading.frames).all(|(known, frame)| known.is_same_place(frame))
+            });
+            let mut counts: Vec<(usize, &FrameLocals)> = Vec::new();
+            for frame in on_path.filter_map(|reading| reading.frames.get(depth)) {
+                match counts.iter_mut().find(|(_, known)| known.is_same_place(frame)) {
+                    Some((count, _)) => *count += 1,
+                    None => counts.push((1, frame)),
+                }
+            }
+            match counts.into_iter().max_by_key(|(count, _)| *count) {
+                Some((count, frame)) if count as f64 >= NEARLY_ALL * self.kept.len() as f64 => common.push(frame),
+                _ => return common,
+            }
+        }
+    }
+
+    /// The newest value of a counter and the number of turns in all, if a variable beside it holds that number.
+    fn turn_of(&self, depth: usize, frame: &FrameLocals, name: &str) -> Option<ProgressBar> {
+        let (at_ns, done) = *self.values(depth, frame, name).last()?;
+        let total = TOTALS.iter().find_map(|name| {
+            let values = self.values(depth, frame, name);
+            let (_, total) = *values.last()?;
+            (values.len() > 1 && values.iter().all(|(_, value)| *value == total)).then_some(total)
+        })?;
+        let is_total = done >= 0 && total >= done && total > 0;
+        is_total.then_some(ProgressBar { read_ns: at_ns, done: done as f64, total: total as f64 })
+    }
+
+    /// The values of a variable: CLOCK_MONOTONIC in nanoseconds, value.
+    fn values(&self, depth: usize, frame: &FrameLocals, name: &str) -> Vec<(u64, i64)> {
+        let value = |reading: &VariableReading| {
+            let (_, value) = reading.at(depth, frame)?.numbers.iter().find(|(known, _)| **known == *name)?;
+            Some((reading.at_ns, *value))
+        };
+        self.kept.iter().filter_map(value).collect()
+    }
+}
+
+impl VariableReading {
+    /// The frame at this depth, if it is the same one.
+    fn at(&self, depth: usize, frame: &FrameLocals) -> Option<&FrameLocals> {
+        self.frames.get(depth).filter(|found| found.is_same_place(frame))
+    }
+}
+
+/// Between two readings.
+#[derive(Debug, Clone, Copy)]
+struct Pair {
+    ended_ns: u64,
+    seconds: f64,
+    rise: i64,
+}
+
+impl Pair {
+    fn rate(self) -> f64 {
+        self.rise as f64 / self.seconds
+    }
+
+    /// Whether the readings are close enough to show if the variable rises by ones or in lumps.
+    fn is_close(self) -> bool {
+        self.seconds < SHORT_INTERVAL_S
+    }
+}
+
+/// Turns per second of the loop counted by this variable; `None` if it is not a counter.
+pub(super) fn rate(values: &[(u64, i64)]) -> Option<f64> {
+    let pairs = pairs(values)?;
+    let far: Vec<Pair> = pairs.iter().copied().filter(|pair| !pair.is_close()).collect();
+    let mut rates: Vec<f64> = far.iter().filter(|pair| pair.rise > 0).map(|pair| pair.rate()).collect();
+    rates.sort_by(f64::total_cmp);
+    let middle = *rates.get(rates.len() / 2)?;
+
+    let begins_anew = pairs.iter().any(|pair| pair.rise < 0);
+    let newest_ns = pairs.last()?.ended_ns;
+    let is_whole = |pair: &Pair| {
+        // Further from the median, the counter restarted in between, unless it is off by whole steps.
+        let spread = (CLEARLY * middle).max(BY_CHANCE / pair.seconds);
+        let sudden = pair.ended_ns == newest_ns && pair.rate() > FEW_TURNS * (middle + 1.0 / pair.seconds);
+        pair.rise >= 0 && !sudden && (!begins_anew || (pair.rate() - middle).abs() <= spread)
+    };
+    let whole: Vec<Pair> = pairs.into_iter().filter(is_whole).collect();
+
+    let rises: Vec<i64> =
+        whole.iter().filter(|pair| !pair.is_close() && pair.rise > 0).map(|pair| pair.rise).collect();
+    let turns: i64 = rises.iter().sum();
+    let often = rises.len() >= RISES && turns >= LEAST_TURNS && rises.len() as f64 >= RISING * far.len() as f64;
+    let long_runs = !begins_anew || turns as f64 >= LONG_RUN * rises.len() as f64;
+    (often && long_runs && middle <= EACH_MS && rises_by_ones(&whole, middle)).then(|| recent_rate(&whole))
+}
+
+/// Whether a counter moved over the last three readings: two of them have a window of the sampler in between.
+fn rises_still(values: &[(u64, i64)]) -> bool {
+    let newest = values.iter().rev().take(3).map(|(_, value)| value);
+    newest.clone().min() < newest.max()
+}
+
+/// The pairs of consecutive readings; `None` if too many values cannot be counts.
+fn pairs(values: &[(u64, i64)]) -> Option<Vec<Pair>> {
+    let mut possible: Vec<(u64, i64)> =
+        values.iter().copied().filter(|(_, value)| (0..=LARGEST_COUNT).contains(value)).collect();
+    // py-spy does not stop the program, so now and then it reads a half-written value.
+    if (values.len() - possible.len()) as f64 > BEYOND_CHANCE * values.len() as f64 {
+        return None;
+    }
+    without_peaks(&mut possible);
+    let pair = |pair: &[(u64, i64)]| {
+        let [(began_ns, before), (ended_ns, after)] = *pair else { return None };
+        let seconds = ended_ns.checked_sub(began_ns)? as f64 / 1e9;
+        (seconds > 0.0).then_some(Pair { ended_ns, seconds, rise: after - before })
+    };
+    Some(possible.windows(2).filter_map(pair).collect())
+}
+
+/// Whether no number divides all rises, and the value rises steadily, not in lumps.
+fn rises_by_ones(whole: &[Pair], middle: f64) -> bool {
+    let unit = whole.iter().fold(0, |unit, pair| greatest_common_divisor(unit, pair.rise));
+    let close = whole.iter().filter(|pair| pair.is_close() && pair.seconds * middle >= FEW_TURNS);
+    let (unmoved, all) = close.fold((0, 0), |(unmoved, all), pair| (unmoved + usize::from(pair.rise == 0), all + 1));
+    unit == 1 && (unmoved < 2 || 2 * unmoved <= all)
+}
+
+/// Turns per second over the newest of the pairs, which have nonzero lengths.
+fn recent_rate(whole: &[Pair]) -> f64 {
+    let newest_ns = whole.last().map_or(0, |pair| pair.ended_ns);
+    let recent = whole.iter().rev().take_while(|pair| newest_ns.saturating_sub(pair.ended_ns) <= RATE_SPAN_NS);
+    let (turns, seconds) =
+        recent.fold((0, 0.0), |(turns, seconds), pair| (turns + pair.rise, seconds + pair.seconds));
+    turns as f64 / seconds
+}
+
+/// Removes values between two others that are both smaller and in order: they were half written.
+fn without_peaks(values: &mut Vec<(u64, i64)>) {
+    let mut at = 1;
+    while let Some([(_, before), (_, value), (_, after)]) =
+        values.get(at - 1..at + 2).and_then(|three| three.first_chunk())
+    {
+        if value > after && before <= after {
+            values.remove(at);
+        } else {
+            at += 1;
+        }
+    }
+}
+
+fn greatest_common_divisor(a: i64, b: i64) -> i64 {
+    if b == 0 { a } else { greatest_common_divisor(b, a % b) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TRAINER: trainmon_sample::ProcessId = trainmon_sample::ProcessId { pid: 7, start_ticks: 1 };
+
+    fn frame(function: &str, numbers: &[(&str, i64)]) -> FrameLocals {
+        let numbers = numbers.iter().map(|(name, value)| ((*name).into(), *value)).collect();
+        FrameLocals { function: function.into(), file: "/home/me/train.py".into(), numbers }
+    }
+
+    fn reading(ms: u64, frames: Vec<FrameLocals>) -> LocalsSample {
+        let thread = ThreadLocals { tid: Some(7), is_main: true, frames };
+        LocalsSample { process: TRAINER, began_ns: ms * 1_000_000, threads: vec![thread] }
+    }
+
+    /// Moments of readings: before and after windows of a second, milliseconds.
+    fn moments() -> impl Iterator<Item = u64> {
+        (0..16).map(|at| at / 2 * 1110 + at % 2 * 1040)
+    }
+
+    /// What is made of readings whose frames are these functions of time in seconds.
+    fn found(frames: impl Fn(f64) -> Vec<FrameLocals>) -> Option<CountedSteps> {
+        let mut variable = LoopVariable::default();
+        for ms in moments() {
+            variable.take(&reading(ms, frames(ms as f64 / 1000.0)), 7);
+        }
+        variable.steps(9_000_000_000)
+    }
+
+    fn turns(seconds: f64, per_s: f64) -> i64 {
+        (seconds * per_s) as i64
+    }
+
+    #[test]
+    fn the_loops_counter_is_found_among_other_numbers() {
+        let steps = found(|s| {
+            let numbers = [
+                ("batch_size", 64),
+                ("epoch", turns(s, 3.0)),
+                ("now", 1_700_000_000 + turns(s, 1.0)),
+                ("seen", 64 * turns(s, 19.8)),
+                ("started_ns", 50_000_000 * turns(s, 19.8)),
+                ("step", turns(s, 19.8)),
+                ("tokens", 311 * turns(s, 19.8) + turns(s, 3.0)),
+            ];
+            vec![frame("<module>", &[]), frame("main", &[("seed", 3)]), frame("train", &numbers)]
+        });
+        let steps = steps.unwrap();
+        assert_eq!(&*steps.variable, "step in train (train.py)");
+        assert!((steps.per_s / 19.8 - 1.0).abs() < 0.03, "{}", steps.per_s);
+    }
+
+    #[test]
+    fn the_number_of_turns_in_all_stands_beside_the_counter() {
+        let place = |beside: fn(f64) -> (&'static str, i64)| {
+            let found = found(|s| vec![frame("train", &[("step", turns(s, 20.0)), beside(s)])]);
+            found.unwrap().place.map(|place| (place.done, place.total))
+        };
+        let (done, total) = place(|_| ("max_steps", 5000)).unwrap();
+        assert!((100.0..300.0).contains(&done) && total == 5000.0, "{done}");
+        assert_eq!(place(|_| ("seed", 5000)), None, "the name says nothing of turns");
+        assert_eq!(place(|s| ("max_steps", 5000 + turns(s, 1.0))), None, "it changes");
+        assert_eq!(place(|_| ("num_steps", 5)), None, "the loop is beyond it");
+    }
+
+    #[test]
+    fn the_outermost_counts_steps_and_not_samples() {
+        let of_sample = |s: f64| frame("__getitem__", &[("index", turns(s, 80.0))]);
+        let steps = found(|s| vec![frame("train", &[("i", turns(s, 10.0))]), of_sample(s)]).unwrap();
+        assert_eq!(&*steps.variable, "i in train (train.py)");
+    }
+
+    #[test]
+    fn what_makes_a_batch_counts_samples() {
+        let loader = |s: f64| {
+            let fetch = FrameLocals { file: "/x/torch/utils/data/_utils/fetch.py".into(), ..frame("fetch", &[]) };
+            vec![frame("train", &[]), fetch, frame("fill", &[("number", turns(s, 90.0))])]
+        };
+        assert_eq!(found(loader), None, "torch's loader fills a shuffle buffer");
+        let own = |s: f64| vec![frame("main", &[]), frame("load_examples", &[("number", turns(s, 90.0))])];
+        assert_eq!(found(own), None);
+    }
+
+    #[test]
+    fn a_loop_takes_steps_as_long_as_its_counter_rises() {
+        let is_stepping = |until_s: f64| {
+            let mut variable = LoopVariable::default();
+            for ms in moments() {
+                let step = turns((ms as f64 / 1000.0).min(until_s), 20.0);
+                variable.take(&reading(ms, vec![frame("main", &[("step", step)])]), 7);
+            }
+            variable.stepping().map(|frame| frame.function.to_string())
+        };
+        assert_eq!(is_stepping(60.0).as_deref(), Some("main"));
+        assert_eq!(is_stepping(5.0), None, "it is counted, and stands still");
+    }
+
+    #[test]
+    fn a_counter_that_begins_anew_every_two_seconds() {
+        let steps = found(|s| vec![frame("main", &[("n", turns(s % 2.0, 25.0))])]).unwrap();
+        assert!((steps.per_s / 25.0 - 1.0).abs() < 0.05, "{}", steps.per_s);
+    }
+
+    #[test]
+    fn a_value_half_written_does_no_harm() {
+        for (at, value) in [(5.0, 94_930_505_027_001), (5.0, 4000), (5.0, 3), (8.8, 4000)] {
+            let torn = |s: f64| if (at - 0.4..at + 0.4).contains(&s) { value } else { turns(s, 30.0) };
+            let steps = found(|s| vec![frame("main", &[("step", torn(s))])]).unwrap();
+            assert!((steps.per_s / 30.0 - 1.0).abs() < 0.03, "{value} at {at}: {}", steps.per_s);
+        }
+    }
+
+    #[test]
+    fn numbers_that_count_no_steps() {
+        let none = |what: &str, number: &dyn Fn(f64) -> i64| {
+            assert_eq!(found(|s| vec![frame("main", &[("x", number(s))])]), None, "{what}");
+        };
+        none("it stands still", &|_| 5);
+        none("it runs through a few values again and again", &|s| turns(s, 37.0) % 8);
+        none("it falls", &|s| 1000 - turns(s, 20.0));
+        none("it rises by batches", &|s| 32 * turns(s, 20.3));
+        none("it rises too fast", &|s| turns(s, 5000.0));
+        none("it rises in lumps", &|s| 37 * turns(s, 1.9) + turns(s, 0.3));
+        none("it rose once", &|s| i64::from(s > 4.0));
+    }
+
+    #[test]
+    fn a_loop_that_stops_has_no_steps() {
+        let steps = found(|s| vec![frame("main", &[("step", turns(s.min(4.0), 20.0))])]).unwrap();
+        assert!(steps.per_s < 12.0, "{}", steps.per_s);
+    }
+
+    #[test]
+    fn another_thread_runs_the_loop() {
+        let mut variable = LoopVariable::default();
+        for ms in moments() {
+            let mut read = reading(ms, vec![frame("serve", &[("polls", turns(ms as f64 / 1000.0, 50.0))])]);
+            let frames = vec![frame("train", &[("step", turns(ms as f64 / 1000.0, 12.0))])];
+            read.threads.push(ThreadLocals { tid: Some(9), is_main: false, frames });
+            variable.take(&read, 9);
+        }
+        assert_eq!(&*variable.steps(9_000_000_000).unwrap().variable, "step in train (train.py)");
+        assert_eq!(variable.steps(100_000_000_000), None, "no reading for long");
+    }
+}

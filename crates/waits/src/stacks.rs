@@ -1,0 +1,282 @@
+//! Python stacks → what each process was doing: counts of samples by activity, and the functions of the user's own
+//! code.
+//!
+//! A stack shows where a thread was, not whether it ran; how long it was blocked is known from the sampler.
+//! [`correction`] combines the two, once, for frames and verdicts alike.
+
+mod activity;
+pub mod correction;
+mod helpers;
+mod patterns;
+mod reading;
+pub mod sums;
+mod threads;
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+pub use crate::taxonomy::Activity;
+pub use activity::Activities;
+use helpers::{Did, at_work, is_wait_in_fetch, meanwhile};
+use patterns::{Pattern, in_mixed_precision, pattern};
+pub(super) use reading::is_in_loader;
+pub use reading::is_sleep;
+use reading::{
+    KnownFrame, Step, ValidationSign, has, step_in, trainer_activity, validation_sign, waits, worker_activity,
+};
+pub(super) use threads::{PythonThread, python_threads};
+use trainmon_sample::loop_profile::TRACE_FILE;
+use trainmon_sample::stacks::{is_installed, is_user_code};
+use trainmon_sample::{
+    FrameLocals, JobSample, ProcessId, ProcessRole, StackCount, StackFrame, StackWindow, StacksSample, ThreadStacks,
+};
+
+/// Most places kept for one window.
+const PLACES: usize = 32;
+
+/// A line of code, and how often a thread was in it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CodePlace {
+    /// Function, as named by py-spy; raw.
+    pub function: Arc<str>,
+    /// Path; raw.
+    pub file: Arc<str>,
+    /// Line; 0 if unknown.
+    pub line: u32,
+    /// The text of that source line, if readable; raw.
+    pub text: Option<Arc<str>>,
+    /// What the thread was doing there.
+    pub activity: Activity,
+    /// Whether it is the user's own code.
+    pub user: bool,
+    /// Samples.
+    pub samples: u32,
+    /// Of these: nothing was called from there, as far as Python shows.
+    pub leaf: u32,
+    /// Of these: blocked in a wait of the standard library called from there.
+    #[serde(default)]
+    pub blocked: u32,
+}
+
+/// One process over one window of the stack sampler or over several, or several processes as one: see [`sums`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ProcessStacks {
+    /// Which process.
+    pub id: ProcessId,
+    /// What it does in the job.
+    pub role: ProcessRole,
+    /// The samples of its loop or first thread by activity.
+    pub main: Activities,
+    /// Of these: in a validation loop.
+    pub validation: u32,
+    /// Of the validation samples: those recognized only by `torch.no_grad()`.
+    pub under_no_grad: u32,
+    /// Of the validation samples: those recognized only by the name of a user function.
+    pub by_name: u32,
+    /// Samples that get a batch, outside a validation loop.
+    pub fed: u32,
+    /// Validation samples in the model: averaging weights under `no_grad` is not validation.
+    pub validated: u32,
+    /// Of these: in torch's `fetch`, so that its loader makes batches in this very thread.
+    pub in_fetch: u32,
+    /// A frame of torch's mixed precision was among them.
+    pub mixed: bool,
+    /// Samples of the thread that sends batches, and how many of them were sending.
+    pub feeder: (u32, u32),
+    /// For a training process: samples of its other threads at work in Python, and how many of them show batches being
+    /// made.
+    pub aside: (u32, u32),
+    /// Places of the loop's or first thread: for one window the most frequent first, at most 32; for a sum in the order
+    /// of files and lines.
+    pub places: Vec<CodePlace>,
+}
+
+/// Every window of the sample whose process trains or is a worker of the job. `loop_of` says which thread of a training
+/// process runs the loop, and which of its frames takes steps.
+pub(super) fn fold<'a>(
+    stacks: Option<&StacksSample>,
+    job: &JobSample,
+    loop_of: impl Fn(ProcessId) -> (Option<u32>, Option<&'a FrameLocals>),
+) -> Vec<ProcessStacks> {
+    let windows = stacks.into_iter().flat_map(|stacks| &stacks.windows);
+    let folded = windows.filter_map(|window| {
+        let process = job.processes.iter().find(|process| process.id == window.process)?;
+        let looked_at = matches!(process.role, ProcessRole::Trainer | ProcessRole::Worker);
+        looked_at.then(|| process_stacks(window, process.role, loop_of(process.id)))
+    });
+    folded.collect()
+}
+
+/// A window that another tool recorded of a training process.
+pub(super) fn of_profile(window: &StackWindow) -> ProcessStacks {
+    let mut stacks = process_stacks(window, ProcessRole::Trainer, (None, None));
+    // What stands for no code is no line to name.
+    stacks.places.retain(|place| &*place.file != TRACE_FILE);
+    stacks
+}
+
+fn process_stacks(
+    window: &StackWindow,
+    role: ProcessRole,
+    (tid, stepping): (Option<u32>, Option<&FrameLocals>),
+) -> ProcessStacks {
+    let patterns = patterns(window);
+    let is_trainer = role == ProcessRole::Trainer;
+    let mut out = ProcessStacks { id: window.process, role, ..ProcessStacks::default() };
+    let aside = tid.filter(|tid| *tid != window.process.pid);
+    let of_loop = window.threads.iter().find(|thread| aside.is_some() && thread.tid == aside);
+    let main = of_loop.or_else(|| main_thread(window).filter(|_| aside.is_none()));
+    let mut places: HashMap<(usize, Activity), CodePlace> = HashMap::new();
+    let mut note = |place: Option<(usize, bool)>, activity, samples, blocked| {
+        let Some((at, leaf)) = place else { return };
+        let Some(frame) = window.frames.get(at) else { return };
+        let place = places.entry((at, activity)).or_insert_with(|| CodePlace::new(frame, activity));
+        tally(samples, [(&mut place.samples, true), (&mut place.leaf, leaf), (&mut place.blocked, blocked)]);
+    };
+    let mut waits_for_threads: Vec<Did> = Vec::new();
+    let stacks = main.map_or(&[][..], |thread| &thread.stacks);
+    let loops = if is_trainer { loops(window, &patterns, stacks) } else { BTreeSet::new() };
+    for stack in stacks {
+        let mut seen = seen(window, &patterns, stack);
+        if seen.is_empty() {
+            continue;
+        }
+        seen.iter_mut().for_each(|seen| seen.is_loop = loops.contains(&function(seen.frame)));
+        let activity = if is_trainer { trainer_activity(&seen) } else { worker_activity(&seen) };
+        let sign = if is_trainer { validation_sign(&seen, stepping) } else { None };
+        let counts = [
+            (&mut out.in_fetch, has(&seen, Pattern::Fetch)),
+            (&mut out.validation, sign.is_some()),
+            (&mut out.under_no_grad, sign == Some(ValidationSign::NoGrad)),
+            (&mut out.by_name, sign == Some(ValidationSign::Name)),
+            (&mut out.validated, sign.is_some() && activity == Activity::Forward),
+            (&mut out.fed, is_trainer && sign.is_none() && activity.is_input()),
+        ];
+        tally(stack.samples, counts);
+        if !is_trainer && is_wait_in_fetch(&seen, activity) {
+            waits_for_threads.push(Did { activity, place: place(&seen), samples: stack.samples });
+            continue;
+        }
+        out.main.add(activity, stack.samples);
+        note(place(&seen), activity, stack.samples, waits(&seen));
+    }
+    let waited = waits_for_threads.iter().fold(0_u32, |sum, did| sum.saturating_add(did.samples));
+    let theirs = meanwhile(window, &patterns, main, waited);
+    let blocked = theirs.is_empty();
+    for did in if blocked { waits_for_threads } else { theirs } {
+        out.main.add(did.activity, did.samples);
+        note(did.place, did.activity, did.samples, blocked);
+    }
+    out.places = ranked(places.into_values().collect());
+    out.mixed = window.frames.iter().any(in_mixed_precision);
+    out.feeder = feeder(window, &patterns);
+    if is_trainer {
+        out.aside = at_work(window, &patterns, main);
+    }
+    out
+}
+
+/// The patterns of a window's frames, in their order.
+fn patterns(window: &StackWindow) -> Vec<Pattern> {
+    window.frames.iter().map(pattern).collect()
+}
+
+/// Adds the samples to each count whose condition holds.
+fn tally<const N: usize>(samples: u32, counts: [(&mut u32, bool); N]) {
+    for (count, _) in counts.into_iter().filter(|(_, holds)| *holds) {
+        *count = count.saturating_add(samples);
+    }
+}
+
+/// Python's name for a file's own code.
+const MODULE: &str = "<module>";
+
+/// A function: its file and its name.
+fn function(frame: &StackFrame) -> (&str, &str) {
+    (&frame.file, &frame.function)
+}
+
+/// The user's functions that take steps: the loop, whatever its name. A wait for the GPU shows this only for the
+/// outermost one, since a function that saves state may wait for the GPU first.
+fn loops<'a>(window: &'a StackWindow, patterns: &[Pattern], stacks: &[StackCount]) -> BTreeSet<(&'a str, &'a str)> {
+    let mut loops = BTreeSet::new();
+    for seen in stacks.iter().map(|stack| seen(window, patterns, stack)) {
+        let users = seen.iter().filter(|seen| seen.is_user()).map(|seen| function(seen.frame));
+        let mut users = users.filter(|(_, name)| *name != MODULE);
+        match step_in(&seen) {
+            Some(Step::Model) => loops.extend(users),
+            Some(Step::Wait) => loops.extend(users.next_back()),
+            None => {}
+        }
+    }
+    loops
+}
+
+/// A stack's frames, leaf first, with their patterns.
+fn seen<'a>(window: &'a StackWindow, patterns: &[Pattern], stack: &StackCount) -> Vec<KnownFrame<'a>> {
+    let of = |at: &u32| {
+        let at = usize::try_from(*at).ok()?;
+        Some(KnownFrame { at, frame: window.frames.get(at)?, pattern: *patterns.get(at)?, is_loop: false })
+    };
+    stack.frames.iter().filter_map(of).collect()
+}
+
+impl CodePlace {
+    /// A frame's line, without samples.
+    fn new(frame: &StackFrame, activity: Activity) -> Self {
+        Self {
+            function: Arc::clone(&frame.function),
+            file: Arc::clone(&frame.file),
+            line: frame.line,
+            text: frame.text.clone(),
+            activity,
+            user: is_user_code(&frame.file),
+            samples: 0,
+            leaf: 0,
+            blocked: 0,
+        }
+    }
+}
+
+/// Python's `MainThread`, or the thread whose ID is the PID.
+fn main_thread(window: &StackWindow) -> Option<&ThreadStacks> {
+    window
+        .threads
+        .iter()
+        .find(|thread| &*thread.name == "MainThread")
+        .or_else(|| window.threads.iter().find(|thread| thread.tid == Some(window.process.pid)))
+}
+
+/// The frame that a stack is attributed to: the innermost one of the user's own code, else the innermost outside the
+/// standard library, else the leaf; and whether it is the leaf.
+fn place(stack: &[KnownFrame<'_>]) -> Option<(usize, bool)> {
+    let installed = || stack.iter().position(|seen| is_installed(&seen.frame.file));
+    let found = stack.iter().position(KnownFrame::is_user).or_else(installed);
+    let at = found.unwrap_or(0);
+    Some((stack.get(at)?.at, at == 0))
+}
+
+fn ranked(mut places: Vec<CodePlace>) -> Vec<CodePlace> {
+    // Equal counts in the order of their names: the same samples must give the same verdict.
+    places.sort_by(|a, b| b.samples.cmp(&a.samples).then_with(|| a.key().cmp(&b.key())));
+    places.truncate(PLACES);
+    places
+}
+
+/// Samples of the threads that pickle and send batches, and how many of them were sending.
+fn feeder(window: &StackWindow, patterns: &[Pattern]) -> (u32, u32) {
+    let mut count = (0_u32, 0_u32);
+    for stack in window.threads.iter().flat_map(|thread| &thread.stacks) {
+        let seen = seen(window, patterns, stack);
+        let feeds = has(&seen, Pattern::QueueFeed);
+        tally(stack.samples, [(&mut count.0, feeds), (&mut count.1, feeds && !waits(&seen))]);
+    }
+    count
+}
+
+#[cfg(test)]
+#[path = "stacks_tests.rs"]
+mod tests;

@@ -1,0 +1,112 @@
+"""Is trainmon right on other kernels, and under other rights and limits? Tests that in virtual machines.
+
+    python measure vm                          every environment; prints a table
+    python measure vm --list                   lists the environments
+    python measure vm --only base,scope-1      only some of them
+    python measure vm --keep DIR               keeps the output of the guests
+
+Boots Debian's kernels in qemu. It needs no KVM, so the guests' CPU is slow. Needs Debian or Ubuntu on x86-64, qemu-system-x86,
+`cargo build --release --bins --examples`, and py-spy. Debian's packages are downloaded once and unpacked into $TRAINMON_VM_CACHE
+(target/vm). It installs only qemu, and only as root.
+
+Exit status: 0 every verdict was right, 1 a verdict was wrong or missing, 2 bad usage, 3 a requirement is missing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from measure import options, paths
+from measure.vm import image, machine, packages, results
+from measure.vm.environments import ENVIRONMENTS, WATCHED_S, Environment
+
+NAME = "measure vm"
+MIRROR = "http://deb.debian.org/debian"
+#: What a boot, and what each environment may take beside the time watched, seconds.
+BOOT_S, ENVIRONMENT_S = 180, 300
+
+
+def in_boot(boot: machine.Boot, chosen: list[Environment], args: argparse.Namespace) -> list[results.Row]:
+    """Boots once, for all environments that share a boot."""
+    release = packages.RELEASES[boot.suite]
+    unpacked = packages.unpacked(release, args.cache, args.mirror)
+    programs = image.tools(args.binary, args.py_spy, args.nvml)
+    program = machine.qemu()
+    with tempfile.TemporaryDirectory(dir=args.cache, prefix=f"{boot.name}-") as folder:
+        work = Path(folder)
+        root = image.root_image(unpacked, programs, [one.plan() for one in chosen], work)
+        slow, initramfs = image.slow_image(work), image.initramfs(unpacked, work)
+        call = machine.command(program, boot, unpacked.kernel, initramfs, root, slow, work)
+        began = time.monotonic()
+        lines, why = machine.run(call, work, BOOT_S + len(chosen) * (WATCHED_S + ENVIRONMENT_S))
+        started = next((line for line in lines if "booted" in line), {})
+        kernel = machine.printable(str(started.get("booted", "did not boot")))
+        took = f"{len(chosen)} environments in {machine.elapsed(began)}"
+        print("; ".join([f"{boot.name}: Linux {kernel}", took, *([why] if why else [])]), flush=True)
+        if args.keep:
+            args.keep.mkdir(parents=True, exist_ok=True)
+            (args.keep / f"{boot.name}.json").write_text(json.dumps(lines, indent=1), encoding="utf-8")
+            if (work / "console").exists():
+                shutil.copy(work / "console", args.keep / f"{boot.name}.console")
+    by_name = {line.get("environment"): line for line in lines}
+    return [results.row(one, by_name.get(one.name), why) for one in chosen]
+
+
+def chosen_by(names: str | None) -> list[Environment]:
+    """The environments with these names. Exits with a message for an unknown name."""
+    if names is None:
+        return list(ENVIRONMENTS)
+    wanted = names.split(",")
+    unknown = set(wanted) - {one.name for one in ENVIRONMENTS}
+    if unknown:
+        sys.exit(options.failed(NAME, f"no environment {', '.join(sorted(unknown))}; see them with --list", 2))
+    return [one for one in ENVIRONMENTS if one.name in wanted]
+
+
+def parsed(words: list[str]) -> argparse.Namespace:
+    parser = options.parser(__doc__, NAME)
+    parser.add_argument("--list", action="store_true", help="list the environments and exit")
+    parser.add_argument("--only", metavar="NAME,…", help="only these environments")
+    parser.add_argument("--binary", type=Path, default=Path(paths.TRAINMON))
+    parser.add_argument("--nvml", type=Path, default=Path(paths.FAKE_NVML), help="the fake NVML library")
+    parser.add_argument("--py-spy", type=Path, default=Path(paths.py_spy() or f"{paths.ROOT}/.venv/bin/py-spy"))
+    parser.add_argument("--mirror", default=MIRROR, help="Debian's archive")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the output of the guests in this folder")
+    args = parser.parse_args(words)
+    args.cache = Path(os.environ.get("TRAINMON_VM_CACHE") or f"{paths.BUILDS}/vm").resolve()
+    return args
+
+
+def main(words: list[str]) -> int:
+    args = parsed(words)
+    chosen = chosen_by(args.only)
+    if args.list:
+        for one in chosen:
+            print(f"{one.name:<20} {one.what}")
+        return 0
+    args.cache.mkdir(parents=True, exist_ok=True)
+    boots: dict[machine.Boot, list[Environment]] = {}
+    for one in chosen:
+        boots.setdefault(one.boot, []).append(one)
+    # Ended by a signal, the machine that runs is ended too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    began, rows = time.monotonic(), []
+    try:
+        for boot, sharing in boots.items():
+            rows += in_boot(boot, sharing, args)
+    except packages.Unavailable as error:
+        return options.failed(NAME, error, 3)
+    finally:
+        if rows:
+            print(results.table(rows))
+    wrong = [row for row in rows if not row.right]
+    print(f"{len(rows) - len(wrong)} of {len(rows)} right, in {machine.elapsed(began)}")
+    return 1 if wrong else 0

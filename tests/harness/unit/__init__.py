@@ -1,1 +1,0 @@
-"""Tests of the harness itself: `python -m unittest discover tests`."""
