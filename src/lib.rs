@@ -8,19 +8,24 @@ pub mod config;
 pub mod demo;
 pub mod logging;
 
-pub use trainmon_attach::{collector, jobs};
+pub use trainmon_attach::{collector, doctor, jobs, runs, started};
 pub use trainmon_base::{errors, foreground, heap, leave, signals, streams, text, trust, zone};
 pub use trainmon_diagnosis::{diagnosis, fleet, history, pipeline, watch};
 #[cfg(feature = "import")]
 pub use trainmon_imports as imports;
 pub use trainmon_outputs as outputs;
 pub use trainmon_profiles as profiles;
+pub use trainmon_profiling as profiling;
 pub use trainmon_rates as rates;
 pub use trainmon_sample as sample;
+#[cfg(feature = "serve")]
+pub use trainmon_serve::exporter;
 #[cfg(any(feature = "serve", feature = "fleet"))]
 pub use trainmon_serve::http;
 #[cfg(feature = "mcp")]
 pub use trainmon_serve::mcp;
+#[cfg(feature = "fleet")]
+pub use trainmon_serve::prometheus;
 pub use trainmon_sources as sources;
 pub use trainmon_tui as tui;
 pub use trainmon_views as views;
@@ -46,7 +51,7 @@ pub fn run() -> ExitCode {
     heap::share_under_limit();
     signals::prepare();
     let arguments: Vec<_> = std::env::args_os().collect();
-    let parts = [sources::py_spy::run_part, commands::run::run_part, sources::gpu::run_part];
+    let parts = [sources::py_spy::run_part, started::command::run_part, sources::gpu::run_part];
     if let Some(code) = parts.iter().find_map(|run| run(&arguments)) {
         return code;
     }

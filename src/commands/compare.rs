@@ -5,10 +5,11 @@ use std::path::Path;
 use anyhow::Context;
 
 use super::document::{self, DocumentFormat};
-use super::whole_run::{self, ReadRun};
-use super::{diagnose, print, profiled};
+use super::{diagnose, print};
 use crate::cli::CompareArgs;
 use crate::config::Settings;
+use trainmon_attach::runs::traces;
+use trainmon_attach::runs::whole::{self, ReadRun};
 use trainmon_base::errors::{self, ExitCode, Failure};
 use trainmon_diagnosis::diagnosis::Verdict;
 use trainmon_outputs::{html, markdown, text};
@@ -27,12 +28,12 @@ pub fn run(settings: &Settings, arguments: &CompareArgs) -> anyhow::Result<ExitC
     let limit = arguments.fail_if_slower;
     let paths = [arguments.before.as_path(), &arguments.after];
     if are_traces(paths)? {
-        let [before, after] = paths.map(|path| profiled::verdict(&[path]));
+        let [before, after] = paths.map(|path| traces::verdict(&[path]));
         let [before, after] = [before?, after?];
         let comparison = compared_traces(paths, [&before, &after], limit, TRACE_ROWS)?;
         return say(settings, arguments, format, &comparison);
     }
-    let [before, after] = paths.map(|path| whole_run::read(settings, path));
+    let [before, after] = paths.map(|path| whole::read(path, settings.gpus.as_deref()));
     let [before, after] = [before?, after?];
     let [before_path, after_path] = paths;
     let (before, after) = (compared(before_path, &before), compared(after_path, &after));
@@ -46,7 +47,7 @@ pub fn run(settings: &Settings, arguments: &CompareArgs) -> anyhow::Result<ExitC
 /// One is, and the other is something else; or a file cannot be read.
 pub(super) fn are_traces(paths: [&Path; 2]) -> anyhow::Result<bool> {
     let [before, after] = paths;
-    let (trace, other) = match [profiled::is_trace(before)?, profiled::is_trace(after)?] {
+    let (trace, other) = match [traces::is_trace(before)?, traces::is_trace(after)?] {
         [true, true] => return Ok(true),
         [false, false] => return Ok(false),
         [true, false] => (before, after),

@@ -1,30 +1,27 @@
 //! `trainmon diagnose`: watch, or read a recording; print one verdict, exit.
 
-use std::convert::Infallible;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
 use rustix::termios::tcgetwinsize;
 use tokio::time::MissedTickBehavior;
 
-use super::profiled;
 use super::progress::{ProgressLine, is_dumb};
 use crate::cli::DiagnoseArgs;
 use crate::config::{DIAGNOSE_DURATION, Settings};
 use trainmon_attach::jobs::session::{EndSignals, Session, block_on};
+use trainmon_attach::runs;
+use trainmon_attach::runs::traces;
 use trainmon_base::errors::{self, ExitCode};
 use trainmon_base::text::format::{SURE, duration, sureness};
 use trainmon_base::text::sudo_command;
 use trainmon_diagnosis::diagnosis::Verdict;
 use trainmon_diagnosis::diagnosis::verdict::{Class, Phase};
-use trainmon_diagnosis::pipeline::{Pipeline, Tick};
+use trainmon_diagnosis::pipeline::Tick;
 use trainmon_outputs::text;
-use trainmon_sample::Sample;
 use trainmon_sources::processes;
-use trainmon_sources::recording::Recording;
 
 /// `--until-sure` stops once the verdict has been sure, and the same, for so long, nanoseconds.
 const SETTLED_NS: u64 = 3_000_000_000;
@@ -35,10 +32,10 @@ const RENEWED: Duration = Duration::from_secs(1);
 pub fn run(settings: &Settings, arguments: &DiagnoseArgs) -> anyhow::Result<ExitCode> {
     let traces: Vec<&Path> = arguments.traces().map(PathBuf::as_path).collect();
     let verdict = match (&*traces, &arguments.replay) {
-        ([], Some(path)) if profiled::is_trace(path)? => profiled::verdict(&[path])?,
-        ([], Some(path)) => replay(settings, path, |_| true)?.0,
+        ([], Some(path)) if traces::is_trace(path)? => traces::verdict(&[path])?,
+        ([], Some(path)) => runs::verdict(path, settings.gpus.as_deref(), |_| true)?.0,
         ([], None) => live(settings, arguments)?,
-        (traces, _) => profiled::verdict(traces)?,
+        (traces, _) => traces::verdict(traces)?,
     };
     if arguments.json {
         super::print_json(&verdict)?;
@@ -65,21 +62,6 @@ pub(super) fn style(settings: &Settings, full: bool) -> text::Style {
     // Terminals that do not know their size say 0.
     let width = if columns == 0 { plain.width } else { columns };
     text::Style { color: settings.color, width, ..plain }
-}
-
-/// The verdict of a recording, with a note of what is missing at its end, which is told on standard error, too. `each` sees the
-/// samples, and says whether to go on.
-pub(super) fn replay(
-    settings: &Settings,
-    path: &Path,
-    mut each: impl FnMut(&Sample) -> bool,
-) -> anyhow::Result<(Arc<Verdict>, Option<String>)> {
-    let mut recording = Recording::open(path).with_context(|| format!("recording {}", path.display()))?;
-    let pipeline = Pipeline::of_recording(&recording.header, settings.gpus.as_deref());
-    let mut damage = None;
-    let whole = recording.by_ref().map_while(|sample| sample.map_err(|error| damage = Some(error)).ok());
-    let Ok(verdict) = pipeline.last_verdict(whole.take_while(|sample| each(sample)).map(Ok::<_, Infallible>));
-    super::with_its_end(verdict, recording.ended_early(damage.as_ref()), path)
 }
 
 fn live(settings: &Settings, arguments: &DiagnoseArgs) -> anyhow::Result<Arc<Verdict>> {

@@ -13,8 +13,6 @@ pub mod explain;
 pub mod export;
 #[cfg(feature = "fleet")]
 pub mod fleet;
-#[cfg(any(feature = "serve", feature = "fleet"))]
-mod http_files;
 #[cfg(feature = "import")]
 pub mod import;
 pub mod live;
@@ -22,16 +20,12 @@ pub mod log;
 pub mod man;
 #[cfg(feature = "mcp")]
 pub mod mcp;
-mod output;
 pub mod pick;
 pub mod pick_screen;
 mod probed;
 pub mod profile;
-mod profile_taker;
-mod profiled;
 mod progress;
 pub mod record;
-mod recorded_profile;
 pub mod replay;
 pub mod report;
 pub mod run;
@@ -41,7 +35,6 @@ pub mod shell;
 #[cfg(feature = "trace")]
 pub mod trace;
 pub mod watch;
-pub mod whole_run;
 
 use std::io::Write;
 use std::path::Path;
@@ -51,12 +44,12 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::config::Settings;
-use recorded_profile::RecordedProfile;
 use trainmon_attach::collector;
 use trainmon_attach::jobs::candidates::scan::Places;
 use trainmon_attach::jobs::followed::FollowedJobs;
+use trainmon_attach::jobs::recorded_profile::RecordedProfile;
 use trainmon_attach::jobs::session::{self, EndSignals, Reopening, Session};
-use trainmon_base::errors::{self, ExitCode};
+use trainmon_base::errors::ExitCode;
 use trainmon_base::streams::Stream;
 use trainmon_base::text::format::counted;
 use trainmon_diagnosis::diagnosis::Verdict;
@@ -156,20 +149,6 @@ fn written(out: &LogOut, [one, many, done]: [&str; 3], (count, elsewhere): (u64,
         Some(what) => format!("{all} {done}, but {path} {what} since"),
         None if elsewhere > 0 => format!("{all}, the last {} of them in {path}{size}", count - elsewhere),
         None => format!("{all} in {path}{size}"),
-    }
-}
-
-/// What was made of a recording, with a note of what is missing at its end. That is one line on standard error, too, or where
-/// nothing could be made of it, the error.
-fn with_its_end<T>(made: Option<T>, missing: Option<String>, path: &Path) -> anyhow::Result<(T, Option<String>)> {
-    let line = |why: &str| format!("recording {}: {why}", path.display());
-    match (made, missing) {
-        (Some(made), missing) => {
-            missing.iter().for_each(|why| errors::note(&line(why)));
-            Ok((made, missing))
-        }
-        (None, Some(why)) => anyhow::bail!(line(&why)),
-        (None, None) => anyhow::bail!(line("no samples in it: it was stopped before the first")),
     }
 }
 

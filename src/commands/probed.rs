@@ -4,17 +4,17 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::profile_taker::ProfileTaker;
 use crate::cli::ProfileArgs;
 use crate::config::Settings;
+use trainmon_attach::jobs::profile_taker::ProfileTaker;
 use trainmon_attach::jobs::session::{Session, block_on};
 use trainmon_base::errors::{ExitCode, Failure};
 use trainmon_diagnosis::diagnosis::profiled::probed;
 use trainmon_diagnosis::diagnosis::verdict::Context;
 use trainmon_outputs::text;
 use trainmon_profiles::asked::ProfileAsker;
+use trainmon_profiling::probes::{self, ProbeError, ProbeTarget};
 use trainmon_sources::Roots;
-use trainmon_sources::probes::{self, ProbeError, ProbeTarget};
 
 /// How long calls are counted unless the command says so.
 const LENGTH: Duration = Duration::from_secs(3);

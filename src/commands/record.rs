@@ -3,9 +3,9 @@
 use std::io;
 use std::sync::Arc;
 
-use super::recorded_profile::RecordedProfile;
 use crate::cli::RecordArgs;
 use crate::config::Settings;
+use trainmon_attach::jobs::recorded_profile::RecordedProfile;
 use trainmon_attach::jobs::session::{EndSignals, Session, block_on};
 use trainmon_base::errors::{self, ExitCode};
 use trainmon_diagnosis::pipeline::Pipeline;

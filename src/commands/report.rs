@@ -1,10 +1,10 @@
 //! `trainmon report`: a recording, a log or a trace as a page to show to a colleague.
 
 use super::document::{self, DocumentFormat};
-use super::profiled;
-use super::whole_run::{self, ReadRun};
 use crate::cli::ReportArgs;
 use crate::config::Settings;
+use trainmon_attach::runs::traces;
+use trainmon_attach::runs::whole::{self, ReadRun};
 use trainmon_base::errors::{self, ExitCode};
 use trainmon_base::zone;
 use trainmon_outputs::{html, markdown};
@@ -15,11 +15,11 @@ pub fn run(settings: &Settings, arguments: &ReportArgs) -> anyhow::Result<ExitCo
     let path = &arguments.output;
     let format = DocumentFormat::of_path("report", path, &[DocumentFormat::Html, DocumentFormat::Markdown])?;
     let is_html = format == DocumentFormat::Html;
-    let text = if profiled::is_trace(&arguments.file)? {
-        let (verdict, title) = (profiled::verdict(&[&arguments.file])?, arguments.title.as_deref());
+    let text = if traces::is_trace(&arguments.file)? {
+        let (verdict, title) = (traces::verdict(&[&arguments.file])?, arguments.title.as_deref());
         if is_html { html::profile(&verdict, title) } else { markdown::profile(&verdict, title) }
     } else {
-        let ReadRun { run, header, note } = whole_run::read(settings, &arguments.file)?;
+        let ReadRun { run, header, note } = whole::read(&arguments.file, settings.gpus.as_deref())?;
         let (zone, price, title) = (zone::local(), settings.price.clone(), arguments.title.clone());
         let report = RunReport { run: &run, header: &header, note, zone, price, title };
         if is_html { html::html(&report) } else { markdown::run(&report) }

@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 
-use super::output::OutputReader;
-use super::profile_taker::{ProfileNews, ProfileTaker};
-use super::{LastMoment, attach_options, places, profile, screen_loop};
+use super::{LastMoment, attach_options, places, screen_loop};
 use crate::config::{Settings, layout_store, themes};
 use trainmon_attach::jobs::attached::AttachedJobs;
 use trainmon_attach::jobs::candidates::polling::Candidates;
 use trainmon_attach::jobs::output::OutputTail;
+use trainmon_attach::jobs::output_file::OutputReader;
+use trainmon_attach::jobs::profile;
+use trainmon_attach::jobs::profile_taker::{ProfileNews, ProfileTaker};
 use trainmon_attach::jobs::recorded::Player;
 use trainmon_attach::jobs::session::Session;
 use trainmon_attach::jobs::{JobEvent, JobKey, Target, actions};

@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use anyhow::Context;
 
-use super::profiled;
 use crate::cli::TraceArgs;
 use crate::config::Settings;
+use trainmon_attach::runs;
+use trainmon_attach::runs::traces;
 use trainmon_base::errors::{self, ExitCode, Failure};
 use trainmon_diagnosis::pipeline::Pipeline;
 use trainmon_outputs::trace::TraceWriter;
@@ -45,7 +46,7 @@ pub fn run(settings: &Settings, arguments: &TraceArgs) -> anyhow::Result<ExitCod
     if path == Path::new("-") && std::io::stdout().is_terminal() {
         return Err(Failure::usage("a trace is not text: name a file (-o FILE), or write into a pipe").into());
     }
-    profiled::refuse(file)?;
+    traces::refuse(file)?;
     let mut recording = Recording::open(file).with_context(|| format!("recording {}", file.display()))?;
     let mut pipeline = Pipeline::of_recording(&recording.header, settings.gpus.as_deref());
     let profile = arguments.torch_profile.as_deref().map(read_profile).transpose()?;
@@ -65,7 +66,7 @@ pub fn run(settings: &Settings, arguments: &TraceArgs) -> anyhow::Result<ExitCod
             Err(error) => damage = Some(error),
         }
     }
-    let (mut writer, _) = super::with_its_end(writer, recording.ended_early(damage.as_ref()), file)?;
+    let (mut writer, _) = runs::with_its_end(writer, recording.ended_early(damage.as_ref()), file)?;
     if let Some((profile, profile_path)) = profile {
         let overlaps = writer.profile(&profile).map_err(cannot)?;
         if !overlaps {

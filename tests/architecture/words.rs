@@ -106,7 +106,7 @@ const PLACES: &[(&str, &str, &str)] = &[
     ("crates/diagnosis/src/diagnosis/causes/cpu_training.rs", "cores", "a unit of thresholds"),
     ("crates/diagnosis/src/diagnosis/thresholds.rs", "cores", "a unit of thresholds"),
     ("crates/diagnosis/src/diagnosis/what_if.rs", "cores", "physical cores"),
-    ("src/commands/doctor/host.rs", "cores", "physical cores"),
+    ("crates/attach/src/doctor/host.rs", "cores", "physical cores"),
     ("crates/profiles/src/event.rs", "device", "a key of traces"),
     ("crates/diagnosis/src/diagnosis/ceiling.rs", "device", "a word of the JSON"),
     ("crates/diagnosis/src/diagnosis/chain/node.rs", "device|data worker|asked", "words of the JSON"),

@@ -8,9 +8,9 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
+use trainmon::profiling::probes::{self, ProbeError, ProbeTarget};
 use trainmon::sample::probe_counts::{GpuCallKind, ProbeCounts};
 use trainmon::sources::Roots;
-use trainmon::sources::probes::{self, ProbeError, ProbeTarget};
 
 use crate::process::{pause, trainmon};
 

@@ -1,5 +1,5 @@
 //! A stand-in for a job of torch that was started to be profiled: it does no training, and asks the daemon's socket for a
-//! configuration as libkineto does (see `crates/sources/src/kineto.rs`). With one it waits until the window is over, and then writes a
+//! configuration as libkineto does (see `crates/profiling/src/kineto.rs`). With one it waits until the window is over, and then writes a
 //! trace to where the configuration says, under another name first.
 //!
 //! ```text

@@ -1,4 +1,4 @@
-//! A stand-in for the interpreter of a job that profiles itself (see `crates/sources/src/inject.rs`). Copied to `FOLDER/python3.14`, it is both
+//! A stand-in for the interpreter of a job that profiles itself (see `crates/profiling/src/inject.rs`). Copied to `FOLDER/python3.14`, it is both
 //! the job and the interpreter that trainmon calls, and the file `FOLDER/mode` says what both do.
 //!
 //! ```text

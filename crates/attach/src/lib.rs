@@ -1,4 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 pub mod collector;
+pub mod doctor;
 pub mod jobs;
+pub mod runs;
+pub mod started;

@@ -17,8 +17,8 @@ use super::files::{KeptFile, ReadFailure, numbers_in, read_once};
 use super::task_files::{self, SchedStat, Stat};
 pub use pace::Pace;
 use reads::STAT_MOST;
-pub use reads::stat_of;
-pub(super) use reads::{command, identity, io_counters};
+pub(super) use reads::{command, io_counters};
+pub use reads::{identity, stat_of};
 use trainmon_sample::{IoCounters, ProcessId, ProcessRole, ProcessSample, RankPlace, ThreadRole, ThreadSample};
 
 /// Threads of one process watched individually; beyond that, threads are not read.

@@ -3,12 +3,12 @@
 //! Always in py-spy's non-blocking mode, which reads the target's memory and never stops it. One window is one run of
 //! py-spy; costs and failures were measured for 0.3.14 to 0.4.3.
 
-pub(super) mod child;
+pub mod child;
 mod collapsed;
 pub mod find;
 mod install;
 mod locals;
-pub(super) mod refusal;
+pub mod refusal;
 mod source_lines;
 mod supervisor;
 

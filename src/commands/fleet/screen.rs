@@ -7,13 +7,13 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use super::Asker;
 use crate::cli::FLEET_INTERVAL_MIN;
 use crate::commands::{screen, screen_loop};
 use crate::config::Settings;
 use trainmon_base::errors::{self, ExitCode};
 use trainmon_base::text::format::duration;
 use trainmon_diagnosis::fleet::Fleet;
+use trainmon_serve::prometheus::Asker;
 use trainmon_tui::{App, Effect, Message};
 
 /// Time between two questions unless the user says otherwise: how often machines are usually scraped.

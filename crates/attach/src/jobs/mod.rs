@@ -8,8 +8,13 @@ pub mod attached;
 pub mod candidates;
 pub mod followed;
 pub mod output;
+pub mod output_file;
+pub mod profile;
+pub mod profile_taker;
 pub mod recorded;
+pub mod recorded_profile;
 pub mod session;
+pub mod watched;
 
 use std::sync::Arc;
 

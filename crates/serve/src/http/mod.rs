@@ -2,6 +2,7 @@
 
 #[cfg(feature = "client")]
 pub mod client;
+pub mod named_files;
 #[cfg(feature = "server")]
 pub mod server;
 pub mod tls;

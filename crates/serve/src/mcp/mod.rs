@@ -1,7 +1,10 @@
-//! The Model Context Protocol, as far as it needs no job: messages, versions, the table of tools and their arguments, and the
-//! marks around text that comes from other programs. Nothing is read, watched or written here; `commands/mcp` does that.
+//! The Model Context Protocol: messages, versions, the table of tools and their arguments, the server on standard input and
+//! output, and the marks around text that comes from other programs. What tools do is for the [`server::Worker`].
 
+pub mod answer;
 pub mod jsonrpc;
+mod pipes;
 pub mod protocol;
+pub mod server;
 pub mod tools;
 pub mod untrusted;

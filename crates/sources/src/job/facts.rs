@@ -6,8 +6,10 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::environ::variable;
 use crate::fields::{lines, text};
 use crate::files::{READ_LIMIT, read_once};
+use crate::namespaces;
 use trainmon_base::text::sudo_command;
 use trainmon_sample::process::NUMPY;
 use trainmon_sample::{Access, JobAccess, RankPlace, RunIdentity};
@@ -79,12 +81,6 @@ pub(super) fn visible_devices(folder: &Path) -> Option<Arc<str>> {
     Some(text(value.get(..256).unwrap_or(value)))
 }
 
-/// The value of a variable in the content of `environ`.
-fn variable<'a>(environ: &'a [u8], name: &str) -> Option<&'a [u8]> {
-    let value = |entry: &'a [u8]| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"=");
-    environ.split(|&byte| byte == 0).find_map(value)
-}
-
 /// The rank of the process in `folder`. Only its initial environment can be read, so ranks that number themselves later
 /// (torch.multiprocessing) stay unknown.
 pub(super) fn rank_place(folder: &Path) -> Option<RankPlace> {
@@ -121,9 +117,7 @@ fn identity_in(environ: &[u8]) -> RunIdentity {
 }
 
 pub(super) fn other_namespace(proc_root: &Path, folder: &Path) -> bool {
-    let own = fs::read_link(proc_root.join("self/ns/pid"));
-    let theirs = fs::read_link(folder.join("ns/pid"));
-    matches!((own, theirs), (Ok(own), Ok(theirs)) if own != theirs)
+    namespaces::is_same(proc_root, folder, "pid") == Some(false)
 }
 
 /// The first library of [`LIBRARIES`] in the memory map.

@@ -45,7 +45,7 @@ pub(crate) fn command(folder: &Path) -> Arc<str> {
 }
 
 /// Owner and innermost PID from `status`, read once.
-pub(crate) fn identity(folder: &Path) -> (Option<u32>, Option<u32>) {
+pub fn identity(folder: &Path) -> (Option<u32>, Option<u32>) {
     let status = read_once(folder.join("status"), READ_LIMIT).unwrap_or_default();
     let field = |name: &[u8]| lines(&status).find_map(|line| line.strip_prefix(name)).map(numbers);
     (field(b"Uid:").and_then(|mut ids| ids.next()), field(b"NSpid:").and_then(Iterator::last))

@@ -19,6 +19,7 @@ use rustix::fs::OFlags;
 use super::install::{as_root, install_command};
 use super::refusal::Refusal;
 use super::shown;
+use crate::environ::variable;
 use crate::files::{READ_LIMIT, read_once};
 use trainmon_base::text::shell_word;
 use trainmon_base::trust::{self, Untrusted};
@@ -157,10 +158,8 @@ fn beside_interpreter(folder: &Path) -> Vec<PathBuf> {
         let current = fs::read_link(folder.join("cwd")).unwrap_or_default();
         places.extend(current.join(OsStr::from_bytes(first)).parent().map(Path::to_path_buf));
     }
-    for variable in read("environ").split(|&byte| byte == 0) {
-        if let Some(place) = variable.strip_prefix(b"VIRTUAL_ENV=") {
-            places.push(Path::new(OsStr::from_bytes(place)).join("bin"));
-        }
+    if let Some(place) = variable(&read("environ"), "VIRTUAL_ENV") {
+        places.push(Path::new(OsStr::from_bytes(place)).join("bin"));
     }
     places
 }

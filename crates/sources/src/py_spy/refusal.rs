@@ -90,7 +90,7 @@ impl Refusal {
 
 /// That the kernel does not let `who` do something to the memory of a process, and the command that fixes it here: trainmon with
 /// these arguments, if more rights are needed.
-pub(crate) fn denied(proc_root: &Path, process: ProcessId, who: &str, arguments: &str) -> (String, Option<String>) {
+pub fn denied(proc_root: &Path, process: ProcessId, who: &str, arguments: &str) -> (String, Option<String>) {
     let us = rustix::process::geteuid();
     let owner = fs::metadata(proc_root.join(process.pid.to_string())).map(|metadata| metadata.uid()).ok();
     let scope = read_once(proc_root.join("sys/kernel/yama/ptrace_scope"), 64).unwrap_or_default();
@@ -115,7 +115,7 @@ fn denied_to(root: bool, foreign: bool, ptrace_scope: &str, arguments: &str) -> 
 }
 
 /// The first line of what a program said, safe to print.
-pub(crate) fn said(words: &str) -> String {
+pub fn said(words: &str) -> String {
     let line = words.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("no message");
     text::fit(line.strip_prefix("Error: ").unwrap_or(line), WIDTH)
 }

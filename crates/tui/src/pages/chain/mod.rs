@@ -19,9 +19,10 @@ use crate::format;
 use crate::theme::Theme;
 use crate::widgets::{ChartLine, Drawn, Scene, Text, Top, bars, count, scrolled};
 use trainmon_base::text::fit;
-use trainmon_diagnosis::diagnosis::chain::{NodeState, waits_for};
+use trainmon_diagnosis::diagnosis::chain::waits_for;
 use trainmon_diagnosis::diagnosis::verdict::{ChainNode, Class, Verdict};
 use trainmon_views::chain::{ChainRow, line, rows};
+use trainmon_waits::taxonomy::End;
 
 /// How many columns of the past are read from a recording's chains.
 const LOOKED_AT: u16 = 60;
@@ -124,10 +125,10 @@ fn tree_line(row: &ChainRow<'_>, width: u16, theme: Theme) -> Line<'static> {
 
 /// The color of whatever ends a wait: the color of its resource.
 fn style(node: &ChainNode, theme: Theme) -> Style {
-    theme.series(match node.state {
-        NodeState::Device => Class::Gpu,
-        NodeState::Net | NodeState::Disk | NodeState::Flush | NodeState::Memory => Class::Io,
-        NodeState::Cpu => Class::Cpu,
+    theme.series(match node.end {
+        Some(End::Device) => Class::Gpu,
+        Some(End::Net | End::Disk | End::Flush | End::Memory) => Class::Io,
+        Some(End::Cpu) => Class::Cpu,
         _ => Class::DataLoader,
     })
 }

@@ -1,0 +1,178 @@
+//! What trainmon can read here, what it cannot, and the command that fixes it.
+//!
+//! A check gives a state, a sentence, and a fix. [`findings`] and [`kernel_files::of_process`] list the checks.
+
+mod host;
+mod kernel_files;
+
+use std::borrow::Cow;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::sync_channel;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use trainmon_base::errors::{self, Failure, shorten};
+use trainmon_base::text::{named_enum, sanitise};
+use trainmon_sample::{GpuDevice, GpuSample, ProcessId, SourceState, SourceStatus};
+use trainmon_sources::py_spy::{self, PySpy};
+use trainmon_sources::{Roots, gpu, simulated_device};
+
+/// How long the driver may take to answer: seconds without persistence mode, and longer than the trial of its library.
+const GPU_TIMEOUT: Duration = Duration::from_secs(6);
+/// A driver that takes longer than this is not waited for in silence.
+const TELL_AFTER: Duration = Duration::from_secs(1);
+
+/// No more of what the kernel's files say is repeated, characters: under another root they may hold anything.
+const DETAIL_MAX: usize = 600;
+
+named_enum! {
+    /// The result of one check.
+    pub enum State {
+        /// Readable.
+        Ok = "ok",
+        /// Readable in part, or with a condition.
+        Limited = "limited",
+        /// Refused by the kernel.
+        Denied = "denied",
+        /// Not there.
+        Absent = "absent",
+        /// Does not answer.
+        Hung = "hung",
+    }
+}
+
+/// One check with its result.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DoctorFinding {
+    /// What was checked.
+    pub what: &'static str,
+    /// The result.
+    pub state: State,
+    /// In words.
+    pub detail: String,
+    /// The command or setting that fixes it.
+    pub fix: Option<String>,
+}
+
+/// What a check gives: its result, a sentence, and what fixes it.
+pub type Told = (State, Cow<'static, str>, Option<Cow<'static, str>>);
+
+/// A check without a fix.
+pub fn told(state: State, detail: impl Into<Cow<'static, str>>) -> Told {
+    (state, detail.into(), None)
+}
+
+/// A check with what fixes it.
+pub fn fixed(state: State, detail: impl Into<Cow<'static, str>>, fix: impl Into<Cow<'static, str>>) -> Told {
+    (state, detail.into(), Some(fix.into()))
+}
+
+fn with_status(state: State, status: &SourceStatus) -> Told {
+    (state, status.to_string().into(), status.fix.as_deref().map(|fix| fix.to_owned().into()))
+}
+
+fn finding((what, (state, detail, fix)): (&'static str, Told)) -> DoctorFinding {
+    let clean = |text: Cow<'static, str>| shorten(&sanitise(&text), DETAIL_MAX);
+    DoctorFinding { what, state, detail: clean(detail), fix: fix.map(clean) }
+}
+
+/// What is checked.
+#[derive(Debug, Clone)]
+pub struct DoctorOptions<'o> {
+    /// Where `/proc` and `/sys` are.
+    pub roots: Roots,
+    /// The process to look into, if one is named.
+    pub pid: Option<u32>,
+    /// Whether trainmon may read what only a tracer may.
+    pub ptrace: bool,
+    /// The py-spy that was named.
+    pub py_spy: Option<&'o Path>,
+    /// Where programs are searched: the variable PATH.
+    pub path: Option<OsString>,
+}
+
+/// What NVML reports. It may hang.
+pub fn gpus(nvml_lib: Option<PathBuf>) -> impl FnOnce() -> Result<GpuSample, SourceStatus> + Send + 'static {
+    move || gpu::open(nvml_lib.as_deref(), None)?.read(simulated_device::monotonic_ns())
+}
+
+/// Looks at everything; `terminal` is what is known of that. `gpu` may hang; it gets a thread of its own.
+///
+/// # Errors
+/// There is no such process.
+pub fn findings(
+    options: &DoctorOptions<'_>,
+    gpu: impl FnOnce() -> Result<GpuSample, SourceStatus> + Send + 'static,
+    terminal: Told,
+) -> Result<Vec<DoctorFinding>, Failure> {
+    let Roots { proc, sys } = &options.roots;
+    let own = kernel_files::own_rights(proc);
+    let mut all = vec![
+        ("host", host::host()),
+        ("kernel", kernel_files::kernel(proc)),
+        ("rights", kernel_files::rights(own)),
+        ("yama", kernel_files::yama(proc, own)),
+        ("processes", kernel_files::hidepid(proc, own)),
+        ("descriptors", kernel_files::descriptors()),
+        ("pressure", kernel_files::pressure(proc, own)),
+        ("cgroup", kernel_files::cgroup(&sys.join("fs/cgroup"))),
+        ("nvml", nvml(within(GPU_TIMEOUT, gpu))),
+        ("py-spy", py_spy(options)),
+        ("terminal", terminal),
+    ];
+    if let Some(pid) = options.pid {
+        all.extend(kernel_files::of_process(proc, pid, own, options.ptrace)?);
+    }
+    Ok(all.into_iter().map(finding).collect())
+}
+
+/// The answer of a call that may hang, or none when it takes longer than `time_out`. The thread of a call that hangs is
+/// left to itself.
+fn within<T: Send + 'static>(time_out: Duration, call: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let (send, receive) = sync_channel(1);
+    let spawned = std::thread::Builder::new().name("doctor-gpu".to_owned()).spawn(move || {
+        // The receiver may have stopped waiting.
+        let _ = send.send(call());
+    });
+    spawned.ok()?;
+    receive.recv_timeout(TELL_AFTER).ok().or_else(|| {
+        errors::note("waiting for the NVIDIA driver (NVML)");
+        receive.recv_timeout(time_out.saturating_sub(TELL_AFTER)).ok()
+    })
+}
+
+fn nvml(answer: Option<Result<GpuSample, SourceStatus>>) -> Told {
+    match answer {
+        None => with_status(State::Hung, &gpu::hangs(GPU_TIMEOUT.as_secs())),
+        Some(Ok(gpus)) if gpus.devices.is_empty() => told(State::Absent, "the driver reports no GPU"),
+        Some(Ok(gpus)) => {
+            let driver = gpus.driver.map(|driver| format!("driver {driver}; ")).unwrap_or_default();
+            let name = |gpu: &GpuDevice| format!("{} {}", gpu.index, gpu.name.as_deref().unwrap_or("?"));
+            told(State::Ok, driver + &gpus.devices.iter().map(name).collect::<Vec<_>>().join(", "))
+        }
+        Some(Err(error)) => {
+            let state = match error.state {
+                SourceState::Absent => State::Absent,
+                SourceState::Denied => State::Denied,
+                SourceState::Hung => State::Hung,
+                _ => State::Limited,
+            };
+            with_status(state, &error)
+        }
+    }
+}
+
+/// The py-spy that would be used: for a process, also the one beside its interpreter.
+fn py_spy(options: &DoctorOptions<'_>) -> Told {
+    let found = match options.pid {
+        Some(pid) => PySpy::find(&options.roots.proc, ProcessId { pid, start_ticks: 0 }, options.py_spy)
+            .map(|found| format!("{}, version {}", found.path().display(), found.version)),
+        None => py_spy::locate(options.path.clone(), options.py_spy).map(|program| program.display().to_string()),
+    };
+    match found {
+        Ok(found) => told(State::Ok, found),
+        Err(refusal) => with_status(State::Absent, &refusal.status),
+    }
+}
