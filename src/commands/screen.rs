@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use ratatui::buffer::Buffer;
 
 use super::{LastMoment, attach_options, places, screen_loop};
 use crate::config::{Settings, layout_store, themes};
@@ -29,7 +28,7 @@ use trainmon_outputs::{json, markdown};
 use trainmon_profiles::account::ProfileAccount;
 use trainmon_tui::message::Export;
 use trainmon_tui::pages::Page;
-use trainmon_tui::{self as tui, App, AppOptions, Effect, Job, Layout, Message, Theme, summary, terminal, theme};
+use trainmon_tui::{App, AppOptions, Effect, Job, Layout, Message, Theme, summary, terminal, theme};
 use trainmon_views::cost::Price;
 
 /// How much of a recording can be gone back to: a day, packed.
@@ -48,7 +47,7 @@ pub(super) async fn live(
     let options = options(settings)?;
     let interval_s = settings.interval.as_secs_f64();
     let job = Job::new(JobKey::default(), session.target(), interval_s, options.limits);
-    show(job, options, settings, Feed::Live(AttachedJobs::new(session)), output).await
+    show(job, options, settings, JobTicks::Live(AttachedJobs::new(session)), output).await
 }
 
 /// Shows a recording.
@@ -58,7 +57,7 @@ pub async fn replay(player: Player, settings: &Settings) -> anyhow::Result<ExitC
     let header = player.header();
     let target = Target { pid: header.pid, command: header.command.clone() };
     let job = Job::new(JobKey::default(), target, header.interval_s, options.limits).recording();
-    show(job, options, settings, Feed::Recorded(Box::new(player)), None).await.map(|_| ExitCode::DONE)
+    show(job, options, settings, JobTicks::Recorded(Box::new(player)), None).await.map(|_| ExitCode::DONE)
 }
 
 /// Shows a trace: one moment, which has its verdict.
@@ -68,7 +67,7 @@ pub async fn trace(verdict: Arc<Verdict>, settings: &Settings) -> anyhow::Result
     let target = Target { pid: verdict.pid, command: verdict.command.clone() };
     let job = Job::new(JobKey::default(), target, 1.0, options.limits).recording();
     let tick = Tick { judged: Arc::clone(&verdict), verdict, alive: true, ..Tick::default() };
-    show(job, options, settings, Feed::Trace(Some(Arc::new(tick))), None).await.map(|_| ExitCode::DONE)
+    show(job, options, settings, JobTicks::Trace(Some(Arc::new(tick))), None).await.map(|_| ExitCode::DONE)
 }
 
 /// What the screen is set to: the command line and the configuration over the stored layout over the defaults.
@@ -106,7 +105,7 @@ async fn show(
     job: Job,
     options: AppOptions,
     settings: &Settings,
-    feed: Feed,
+    ticks: JobTicks,
     output: Option<OutputReader>,
 ) -> anyhow::Result<Option<LastMoment>> {
     let ascii = options.theme.ascii;
@@ -115,10 +114,10 @@ async fn show(
         let (begun, candidates) = (app.layout(), Candidates::new(places(settings)));
         let may_signal = options.may_signal;
         let (profile, played_at) = (ProfileTaker::new(), Instant::now());
-        JobScreen { app, feed, candidates, profile, output, settings, may_signal, begun, played_at }
+        (app, JobFeed { ticks, candidates, profile, output, settings, may_signal, begun, played_at })
     };
     match screen_loop::run(terminal_options(options.mouse), make).await {
-        Ok((terminal, JobScreen { app, .. }, ())) => {
+        Ok((terminal, app, ())) => {
             let width = usize::from(terminal.size().0);
             terminal.leave_with(&what_was_learned(&app, settings.price.as_ref(), width, ascii));
             let last = app.jobs().first().and_then(|job| job.archive().latest());
@@ -137,14 +136,14 @@ fn is_gone(error: &io::Error) -> bool {
 }
 
 /// Where the ticks come from.
-enum Feed {
+enum JobTicks {
     Live(AttachedJobs),
     Recorded(Box<Player>),
     /// Until its one moment is taken.
     Trace(Option<Arc<Tick>>),
 }
 
-impl Feed {
+impl JobTicks {
     /// The next ticks. Cancel safe.
     async fn next(&mut self) -> Vec<Message> {
         match self {
@@ -166,10 +165,9 @@ impl Feed {
     }
 }
 
-/// The screen with what it shows and what may be done from it.
-struct JobScreen<'s> {
-    app: App,
-    feed: Feed,
+/// What the screen of jobs is fed with, and what may be done from it.
+struct JobFeed<'s> {
+    ticks: JobTicks,
     candidates: Candidates,
     profile: ProfileTaker<JobKey, Arc<ProfileAccount>>,
     output: Option<OutputReader>,
@@ -181,14 +179,14 @@ struct JobScreen<'s> {
     played_at: Instant,
 }
 
-impl JobScreen<'_> {
+impl JobFeed<'_> {
     fn attach(&mut self, pid: u32) -> Message {
-        match &mut self.feed {
-            Feed::Live(jobs) => match jobs.attach(attach_options(self.settings, pid, None)) {
+        match &mut self.ticks {
+            JobTicks::Live(jobs) => match jobs.attach(attach_options(self.settings, pid, None)) {
                 Ok((key, target)) => Message::Attached(key, target),
                 Err(error) => Message::Notice(errors::sentence(&error)),
             },
-            Feed::Recorded(_) | Feed::Trace(_) => {
+            JobTicks::Recorded(_) | JobTicks::Trace(_) => {
                 Message::Notice(format!("this is a recording: to watch that process, run trainmon {pid}"))
             }
         }
@@ -201,9 +199,9 @@ impl JobScreen<'_> {
             ProfileNews::Taken(taken) => taken.map_err(|error| profile::why_none(&error)),
         };
         let taken = taken.and_then(|account| {
-            let is_watched = match &mut self.feed {
-                Feed::Live(jobs) => jobs.profiled(key, account),
-                Feed::Recorded(_) | Feed::Trace(_) => false,
+            let is_watched = match &mut self.ticks {
+                JobTicks::Live(jobs) => jobs.profiled(key, account),
+                JobTicks::Recorded(_) | JobTicks::Trace(_) => false,
             };
             if is_watched { Ok(()) } else { Err("the profile is taken, but its job has ended".to_owned()) }
         });
@@ -211,16 +209,16 @@ impl JobScreen<'_> {
     }
 }
 
-impl screen_loop::Screen for JobScreen<'_> {
+impl screen_loop::Feed for JobFeed<'_> {
     type Outcome = ();
 
-    async fn next(&mut self) -> Vec<Message> {
-        let needs = self.app.needs();
+    async fn next(&mut self, app: &App) -> Vec<Message> {
+        let needs = app.needs();
         self.candidates.want(needs.candidates);
-        if let Feed::Live(jobs) = &mut self.feed {
-            jobs.want(needs, self.app.job().key);
+        if let JobTicks::Live(jobs) = &mut self.ticks {
+            jobs.want(needs, app.job().key);
         }
-        let due = self.app.job().due_s();
+        let due = app.job().due_s();
         if due.is_none() {
             self.played_at = Instant::now();
         }
@@ -228,7 +226,7 @@ impl screen_loop::Screen for JobScreen<'_> {
         let left = due.map(|due| due - self.played_at.elapsed().as_secs_f64());
         tokio::select! {
             biased;
-            messages = self.feed.next() => messages,
+            messages = self.ticks.next() => messages,
             list = self.candidates.next() => vec![Message::Candidates(list)],
             (key, news) = self.profile.next() => vec![self.profiled(key, news)],
             tail = written(self.output.as_mut()) => vec![Message::Output(tail)],
@@ -240,27 +238,20 @@ impl screen_loop::Screen for JobScreen<'_> {
         }
     }
 
-    fn update(&mut self, message: Message) -> Vec<Effect> {
-        self.app.update(message)
-    }
-
-    fn act(&mut self, effect: Effect) -> anyhow::Result<ControlFlow<(), Vec<Effect>>> {
+    fn act(&mut self, app: &mut App, effect: Effect) -> anyhow::Result<ControlFlow<(), Vec<Effect>>> {
         let proc_root = &self.settings.proc_root;
         let message = match effect {
             Effect::Quit => {
                 // The layout of a replay says nothing about how live jobs are to be shown.
-                if let (Feed::Live(_), Some(file)) = (&self.feed, &self.settings.layout_file) {
-                    layout_store::write(file, &self.app.layout().changed_since(&self.begun));
+                if let (JobTicks::Live(_), Some(file)) = (&self.ticks, &self.settings.layout_file) {
+                    layout_store::write(file, &app.layout().changed_since(&self.begun));
                 }
                 return Ok(ControlFlow::Break(()));
             }
-            Effect::Save(export) => Message::Notice(save(&self.app, export)),
-            // The screen asks for neither where they are off; that they stay off does not rest on it.
+            Effect::Save(export) => Message::Notice(save(app, export)),
+            // The screen does not ask for it where signals are off; that they stay off does not rest on it.
             Effect::Signal(process, signal) if self.may_signal => {
                 Message::Notice(actions::signal(proc_root, process, signal))
-            }
-            Effect::Renice(process, nice) if self.may_signal => {
-                Message::Notice(actions::renice(proc_root, process, nice))
             }
             Effect::Attach(pid) => self.attach(pid),
             Effect::Profile(key, processes) if !self.settings.readonly => {
@@ -274,19 +265,14 @@ impl screen_loop::Screen for JobScreen<'_> {
             }
             Effect::Detach(key) => {
                 self.profile.give_up_of(key);
-                if let Feed::Live(jobs) = &mut self.feed {
+                if let JobTicks::Live(jobs) = &mut self.ticks {
                     jobs.detach(key);
                 }
                 return Ok(ControlFlow::Continue(Vec::new()));
             }
             _ => return Ok(ControlFlow::Continue(Vec::new())),
         };
-        Ok(ControlFlow::Continue(self.app.update(message)))
-    }
-
-    fn draw(&mut self, buffer: &mut Buffer) {
-        let drawn = tui::draw(buffer, &self.app);
-        self.app.set_drawn(drawn);
+        Ok(ControlFlow::Continue(app.update(message)))
     }
 }
 
@@ -327,7 +313,6 @@ pub fn saved(app: &App, export: Export) -> anyhow::Result<String> {
             json::pretty(&mut bytes, verdict()?)?;
             String::from_utf8(bytes)?
         }
-        Export::Svg => app.picture(),
     })
 }
 

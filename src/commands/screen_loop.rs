@@ -1,4 +1,4 @@
-//! The loop of every screen: what happens to the terminal and beside it goes in as messages, the screen's effects come
+//! The loop of the screen: what happens to the terminal and beside it goes in as messages, the screen's effects come
 //! out and are done, and the picture is drawn when something has changed.
 
 use std::io;
@@ -15,36 +15,30 @@ use trainmon_attach::collector::why_no_thread;
 use trainmon_attach::jobs::session::EndSignals;
 use trainmon_base::errors::Failure;
 use trainmon_base::foreground;
-use trainmon_tui::{Effect, Message, Terminal, terminal};
+use trainmon_tui::{App, Effect, Message, Terminal, terminal};
 
 /// How often to look in the background whether trainmon is in the foreground again: a shell does not always send SIGCONT.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
-/// What the loop drives.
-pub(super) trait Screen {
+/// What the screen is of.
+pub(super) trait Feed {
     /// What is left when the screen closes.
     type Outcome;
 
     /// What arrives without a key: ticks, lists, the time of a replay. Cancel safe.
-    async fn next(&mut self) -> Vec<Message>;
-
-    /// Takes in what happened and says what is to be done about it.
-    fn update(&mut self, message: Message) -> Vec<Effect>;
+    async fn next(&mut self, app: &App) -> Vec<Message>;
 
     /// Does what the terminal has no part in, and says what more is to be done; breaks when the screen closes.
-    fn act(&mut self, effect: Effect) -> anyhow::Result<ControlFlow<Self::Outcome, Vec<Effect>>>;
-
-    /// Draws, and keeps what was drawn where.
-    fn draw(&mut self, buffer: &mut Buffer);
+    fn act(&mut self, app: &mut App, effect: Effect) -> anyhow::Result<ControlFlow<Self::Outcome, Vec<Effect>>>;
 }
 
-/// Drives a screen on the terminal until it closes, and gives both back with what is left.
+/// Drives the screen on the terminal until it closes, and gives both back with what is left.
 ///
 /// Long because one loop waits for signals, keys and ticks, and what it does about each needs the terminal, the keys and the screen.
-pub(super) async fn run<S: Screen>(
+pub(super) async fn run<F: Feed>(
     options: terminal::TerminalOptions,
-    make: impl FnOnce((u16, u16)) -> S,
-) -> anyhow::Result<(Terminal, S, S::Outcome)> {
+    make: impl FnOnce((u16, u16)) -> (App, F),
+) -> anyhow::Result<(Terminal, App, F::Outcome)> {
     // The stream of events starts a thread, and panics (crossterm 0.29) where that fails: the terminal is not touched before.
     let no_thread = |error| Failure::failed(format!("cannot start a thread to read keys: {}", why_no_thread(&error)));
     std::thread::Builder::new().spawn(|| ()).map_err(no_thread)?;
@@ -55,8 +49,8 @@ pub(super) async fn run<S: Screen>(
     // has gone meanwhile.
     crossterm::event::poll(Duration::ZERO)?;
     let mut events = None;
-    let mut screen = make(terminal.size());
-    terminal.draw(|buffer| screen.draw(buffer))?;
+    let (mut app, mut feed) = make(terminal.size());
+    terminal.draw(|buffer| draw(buffer, &mut app))?;
     loop {
         // Signals are heard by the runtime, which must have its turn while keys or ticks come faster than they are drawn.
         tokio::task::yield_now().await;
@@ -86,7 +80,7 @@ pub(super) async fn run<S: Screen>(
                 // The terminal has gone.
                 Some(Err(_)) | None => vec![Message::Quit],
             },
-            messages = screen.next() => messages,
+            messages = feed.next(&app) => messages,
             () = tokio::time::sleep(LOOK_AGAIN), if !was_held => Vec::new(),
         };
         match terminal.settle()? {
@@ -95,7 +89,7 @@ pub(super) async fn run<S: Screen>(
             false if !foreground::has_shell() => messages.push(Message::Quit),
             _ => {}
         }
-        effects.extend(messages.into_iter().flat_map(|message| screen.update(message)));
+        effects.extend(messages.into_iter().flat_map(|message| app.update(message)));
         let mut next = 0;
         while let Some(effect) = effects.get(next).cloned() {
             next += 1;
@@ -109,16 +103,22 @@ pub(super) async fn run<S: Screen>(
                 }
                 Effect::Copy(text) => unless_stalled(terminal.copy(&text))?,
                 Effect::Mouse(on) => unless_stalled(terminal.mouse(on))?,
-                effect => match screen.act(effect)? {
+                effect => match feed.act(&mut app, effect)? {
                     ControlFlow::Continue(more) => effects.extend(more),
-                    ControlFlow::Break(outcome) => return Ok((terminal, screen, outcome)),
+                    ControlFlow::Break(outcome) => return Ok((terminal, app, outcome)),
                 },
             }
         }
         if !effects.is_empty() {
-            terminal.draw(|buffer| screen.draw(buffer))?;
+            terminal.draw(|buffer| draw(buffer, &mut app))?;
         }
     }
+}
+
+/// Draws, and keeps what was drawn where.
+fn draw(buffer: &mut Buffer, app: &mut App) {
+    let drawn = trainmon_tui::draw(buffer, app);
+    app.set_drawn(drawn);
 }
 
 /// The next key, click or change of size; never one in the background. Cancel safe.

@@ -77,10 +77,10 @@ pub struct Settings {
     #[arg(long = "no-color", visible_alias = "no-colour", action = ArgAction::SetFalse,
         help_heading = "Screen")]
     pub color: bool,
-    /// Never send signals or change nice values; wins over --signals.
+    /// Never send signals; wins over --signals.
     #[arg(long, help_heading = "Screen")]
     pub readonly: bool,
-    /// Allow signals and nice values on the Processes page; it asks first.
+    /// Allow signals on the Processes page; it asks first.
     #[arg(long, help_heading = "Screen")]
     pub signals: bool,
     /// How far back the screen can go: 1m to 24h, and 24 MiB per job.

@@ -1,4 +1,4 @@
-//! The screen of `trainmon fleet`.
+//! The page of `trainmon fleet`.
 
 use std::sync::Arc;
 
@@ -11,8 +11,7 @@ use trainmon::diagnosis::verdict::Class;
 use trainmon::fleet::{
     DownExporter, Fleet, FleetGpu, FleetRank, FleetRun, FleetTotals, GpuCount, LateKind, LateRanks, Mark, UnusedGpus,
 };
-use trainmon::tui::fleet::FleetView;
-use trainmon::tui::{Effect, Message, Theme};
+use trainmon::tui::{self, App, AppOptions, Effect, Message, Theme};
 
 use crate::app::{assert_harmless, key, mouse, rows};
 
@@ -66,19 +65,24 @@ fn fleet(ranks: u32) -> Fleet {
     }
 }
 
-fn view(theme: Theme, ranks: u32) -> FleetView {
-    let mut view = FleetView::new(theme, TimeZone::UTC, "$2".parse().ok());
+fn options(theme: Theme) -> AppOptions {
+    AppOptions { theme, zone: TimeZone::UTC, price: "$2".parse().ok(), ..AppOptions::default() }
+}
+
+fn view(theme: Theme, ranks: u32) -> App {
+    let mut view = App::fleet(options(theme), (80, 24));
     assert_eq!(view.update(Message::Fleet(Ok(Arc::new(fleet(ranks))))), [Effect::Redraw]);
     view
 }
 
-fn drawn(view: &mut FleetView, size: (u16, u16)) -> Buffer {
+fn drawn(view: &mut App, size: (u16, u16)) -> Buffer {
     let mut buf = Buffer::empty(Rect::new(0, 0, size.0, size.1));
-    view.draw(&mut buf);
+    let drawn = tui::draw(&mut buf, view);
+    view.set_drawn(drawn);
     buf
 }
 
-fn text(view: &mut FleetView, size: (u16, u16)) -> String {
+fn text(view: &mut App, size: (u16, u16)) -> String {
     rows(&drawn(view, size)).join("\n")
 }
 
@@ -102,7 +106,7 @@ fn it_fits_every_size() {
 #[test]
 fn keys_and_the_wheel_scroll_sort_refresh_and_leave() {
     let mut view = view(Theme::default(), 200);
-    let top = |view: &mut FleetView| text(view, (100, 30)).lines().nth(2).unwrap().to_owned();
+    let top = |view: &mut App| text(view, (100, 30)).lines().nth(2).unwrap().to_owned();
     assert!(top(&mut view).contains("llama-70b"));
     view.update(key(KeyCode::End));
     assert!(
@@ -114,7 +118,7 @@ fn keys_and_the_wheel_scroll_sort_refresh_and_leave() {
     assert!(!text(&mut view, (100, 30)).contains("llama-70b"));
     view.update(key(KeyCode::Home));
     assert!(top(&mut view).contains("llama-70b"));
-    let first = |view: &mut FleetView| {
+    let first = |view: &mut App| {
         let screen = text(view, (100, 30));
         screen.lines().find(|line| line.contains("node-") && !line.contains("Rank ")).unwrap().to_owned()
     };
@@ -136,6 +140,6 @@ fn the_last_table_stays_below_an_error() {
     assert!(screen.contains("cannot connect; the table is 45 s old") && screen.contains("llama-70b"), "{screen}");
     view.update(Message::Fleet(Ok(Arc::new(fleet(4)))));
     assert!(!text(&mut view, (100, 30)).contains("cannot connect"));
-    let mut first = FleetView::new(Theme::default(), TimeZone::UTC, None);
+    let mut first = App::fleet(options(Theme::default()), (80, 24));
     assert!(text(&mut first, (80, 24)).contains("asking Prometheus"));
 }

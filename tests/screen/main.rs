@@ -12,6 +12,8 @@ mod gpu_cpu;
 mod io_stacks;
 mod jobs;
 mod keys;
+#[path = "../support/svg.rs"]
+mod picture;
 mod processes;
 mod profile;
 mod profile_step;

@@ -226,28 +226,12 @@ fn signals_are_asked_about_and_name_whom_they_hit() {
 }
 
 #[test]
-fn nice_values_are_asked_about() {
-    let mut app = page(PLAIN, SMALL, full_frame(Job::default()));
-    press(&mut app, KeyCode::F(8));
-    insta::assert_snapshot!("nice", text(&app, SMALL));
-    press(&mut app, KeyCode::Down);
-    press(&mut app, KeyCode::Enter);
-    assert_eq!(press(&mut app, KeyCode::Char('y'))[0], Effect::Renice(id(1234), 5));
-    press(&mut app, KeyCode::F(7));
-    press(&mut app, KeyCode::Enter);
-    assert!(text(&app, SMALL).contains("needs root"), "{}", text(&app, SMALL));
-    assert_eq!(press(&mut app, KeyCode::Char('y'))[0], Effect::Renice(id(1234), -1));
-}
-
-#[test]
 fn nothing_is_signalled_unless_it_is_switched_on_and_live() {
     let refused = |app: &mut App, why: &str| {
-        for key in [KeyCode::F(7), KeyCode::F(8), KeyCode::F(9)] {
-            assert_eq!(press(app, key), [Effect::Redraw]);
-            assert!(text(app, (120, 40)).contains(why), "{}", text(app, (120, 40)));
-            // Whatever is pressed next confirms nothing.
-            assert!(press(app, KeyCode::Char('y')).iter().all(|effect| *effect == Effect::Redraw));
-        }
+        assert_eq!(press(app, KeyCode::F(9)), [Effect::Redraw]);
+        assert!(text(app, (120, 40)).contains(why), "{}", text(app, (120, 40)));
+        // Whatever is pressed next confirms nothing.
+        assert!(press(app, KeyCode::Char('y')).iter().all(|effect| *effect == Effect::Redraw));
     };
     let mut off =
         page_of(AppOptions { theme: PLAIN, ..AppOptions::default() }, (120, 40), full_frame(Job::default()));

@@ -1,11 +1,11 @@
 //! The screen as an SVG: that it is one, that it shows what the buffer holds, and that nothing in a cell can break it.
 
 use crate::app::*;
+use crate::picture::svg;
 use proptest::prelude::*;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
-use trainmon::tui::svg::svg;
 use trainmon::tui::theme::Palette;
 
 /// Checks that `document` is well-formed as far as what is written can go wrong, and returns the texts of its elements.

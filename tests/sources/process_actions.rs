@@ -1,4 +1,4 @@
-//! Signals and nice values: a real child gets them, and nobody else ever does.
+//! Signals: a real child gets them, and no other process ever does.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use trainmon::jobs::actions;
 use trainmon::sample::ProcessId;
 
-use crate::process::{Target, helper, nice, process_id, state, until};
+use crate::process::{Target, process_id, state, until};
 
 const TERM: i32 = 15;
 
@@ -35,18 +35,14 @@ fn a_process_that_has_ended_and_is_not_waited_for_has_gone() {
     child.0.kill().unwrap();
     until("it has ended", || state(id.pid) == Some('Z'));
     assert!(actions::signal(proc_root(), id, TERM).ends_with("it has ended"));
-    assert!(actions::renice(proc_root(), id, 19).ends_with("it has ended"));
 }
 
 #[test]
 fn a_number_that_is_used_again_is_not_hit() {
     let mut child = Target::sleeping();
-    let before = nice(child.id());
     let other = ProcessId { start_ticks: id(&child).start_ticks + 1, ..id(&child) };
     assert!(actions::signal(proc_root(), other, 9).ends_with("it has ended"));
-    assert!(actions::renice(proc_root(), other, before + 1).ends_with("it has ended"));
     assert!(child.lives());
-    assert_eq!(nice(child.id()), before);
 }
 
 #[test]
@@ -68,33 +64,9 @@ fn a_process_of_another_root_is_not_mistaken_for_ours() {
 }
 
 #[test]
-fn a_nice_value_is_set() {
-    let child = Target::sleeping();
-    let wanted = (nice(child.id()) + 1).min(19);
-    let text = actions::renice(proc_root(), id(&child), wanted);
-    assert_eq!(text, format!("the nice value of {} is now {wanted}", child.id()));
-    assert_eq!(nice(child.id()), wanted);
-}
-
-#[test]
-fn a_nice_value_is_set_for_every_thread() {
-    let child = Target::spawn(&mut helper(&["threads"]));
-    let tasks = || std::fs::read_dir(format!("/proc/{}/task", child.id())).unwrap();
-    until("its threads are there", || tasks().count() == 4);
-    assert_eq!(
-        actions::renice(proc_root(), id(&child), 19),
-        format!("the nice value of {} is now 19 (4 threads)", child.id())
-    );
-    for task in tasks() {
-        assert_eq!(nice(task.unwrap().file_name().to_str().unwrap().parse().unwrap()), 19);
-    }
-}
-
-#[test]
 fn the_first_process_and_trainmon_itself_are_refused() {
     let of = |pid| ProcessId { pid, start_ticks: 0 };
     assert!(actions::signal(proc_root(), of(1), TERM).ends_with("belongs to the system"));
-    assert!(actions::renice(proc_root(), of(1), 19).ends_with("belongs to the system"));
     assert!(actions::signal(proc_root(), of(std::process::id()), TERM).ends_with("trainmon itself"));
     assert!(actions::signal(proc_root(), of(0), TERM).ends_with("ended"));
     assert!(actions::signal(proc_root(), of(u32::MAX), TERM).ends_with("ended"));

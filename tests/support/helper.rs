@@ -2,7 +2,6 @@
 //!
 //! - `listen FOLDER` writes each signal that it gets into the file `heard`, and ends with 9 once there is a file `done`
 //! - `echo` answers one connection with what it gets, and prints its port first
-//! - `threads` sleeps, with three threads that sleep too
 //! - `draw MODE` draws the screen into its terminal, and leaves it in the way that the mode says
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "for tests")]
@@ -30,7 +29,6 @@ fn main() {
     match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["listen", folder] => listen(Path::new(folder)),
         ["echo"] => echo(),
-        ["threads"] => threads(),
         ["draw", mode] => draw(mode),
         _ => panic!("no helper is called {words:?}"),
     }
@@ -58,14 +56,6 @@ fn echo() {
     let (mut stream, _) = listener.accept().unwrap();
     let mut question = [0; 4];
     while stream.read_exact(&mut question).is_ok() && stream.write_all(&question).is_ok() {}
-}
-
-fn threads() {
-    const LONG: Duration = Duration::from_secs(60);
-    for _ in 0..3 {
-        std::thread::spawn(|| std::thread::sleep(LONG));
-    }
-    std::thread::sleep(LONG);
 }
 
 /// The theme that the mode names.

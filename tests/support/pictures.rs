@@ -9,6 +9,9 @@
 //! pressed on each page before it is drawn.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a tool of the tests")]
 
+#[path = "svg.rs"]
+mod svg;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -25,9 +28,10 @@ use trainmon::sample::Sample;
 use trainmon::sample::recording::Header;
 use trainmon::sources::recording::Recording;
 use trainmon::tui::pages::Page;
-use trainmon::tui::svg::svg;
 use trainmon::tui::theme::{Depth, Palette};
 use trainmon::tui::{App, AppOptions, Job, Message, Theme};
+
+use svg::svg;
 
 const SIZES: [(u16, u16); 4] = [(80, 24), (100, 30), (120, 40), (200, 60)];
 const THEMES: [&str; 3] = ["dark", "light", "16"];

@@ -213,10 +213,6 @@ pub fn peak_kib(pid: u32) -> u64 {
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
-pub fn nice(pid: u32) -> i32 {
-    rustix::process::getpriority_process(Pid::from_raw(pid.cast_signed())).unwrap()
-}
-
 /// Waits for a condition to hold.
 pub fn until(what: &str, holds: impl Fn() -> bool) {
     let began = Instant::now();

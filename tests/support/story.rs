@@ -8,6 +8,9 @@
 //! sample; only the time between two samples is shorter.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a tool of the tests")]
 
+#[path = "svg.rs"]
+mod svg;
+
 use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
@@ -21,9 +24,10 @@ use trainmon::jobs::{JobEvent, JobKey, Target};
 use trainmon::pipeline::Pipeline;
 use trainmon::sources::recording::Recording;
 use trainmon::tui::encode::encode;
-use trainmon::tui::svg::svg;
 use trainmon::tui::theme::{Depth, Palette};
 use trainmon::tui::{App, AppOptions, Job, Message, Theme};
+
+use svg::svg;
 
 const SIZE: (u16, u16) = (100, 30);
 /// Seconds that a typed command, a sample, and the last sample of a recording are shown.

@@ -1,11 +1,12 @@
 //! The screen's own charts: a filled braille timeline, a stacked timeline, a band of verdicts, a bar and a time ruler.
 //!
-//! All of them draw straight into the cells of a ratatui buffer and allocate nothing: values are gathered in arrays on
-//! the stack. Zero is a line along the bottom; a gap is a row of dashes, so that they cannot be confused.
+//! The timelines are widgets that draw straight into the cells: their values are gathered in arrays on the stack. Zero is a line along the bottom; a gap is a row of dashes, so that they cannot be confused.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
+use ratatui::text::Span;
+use ratatui::widgets::Widget;
 
 use super::theme::{Look, Theme, WithLook};
 use trainmon_diagnosis::diagnosis::Verdict;
@@ -103,50 +104,58 @@ fn dots(value: Option<f32>, max: f32, height: u16) -> u16 {
     filled.clamp(1.0, full) as u16
 }
 
-/// Draws a filled timeline of `columns` against `max` into `area`, one cell for every two columns, brighter from row to
-/// row. `look` returns the style of a row, given the value at its upper edge.
-pub fn timeline(
-    buf: &mut Buffer,
-    area: Rect,
-    columns: &ChartColumns,
-    max: f32,
-    look: impl Fn(f32) -> Look,
-    theme: Theme,
-) {
-    let area = area.intersection(buf.area);
-    if area.is_empty() {
-        return;
-    }
-    let height = f64::from(area.height);
-    let style = |row: u16| {
-        let upper = f64::from(row + 1) / height;
-        theme.filled(look(max * upper as f32), if area.height > 1 { f64::from(row) / (height - 1.0) } else { 1.0 })
-    };
-    for row in 0..area.height {
-        // Blanks get the color as well: it is invisible there, and saves color changes on the line.
-        buf.set_style(Rect { y: area.bottom() - 1 - row, height: 1, ..area }, style(row));
-    }
-    let mut values = columns.values();
-    let mut started = columns.began_before;
-    for place in 0..usize::from(area.width) {
-        let (left, right) = (values.next().flatten(), values.next().flatten());
-        let Some(x) = cell(area, columns.window, place) else { continue };
-        let is_gap = left.is_none() && right.is_none();
-        // Before the first value there is nothing that could be missing.
-        if is_gap && started && !columns.window.is_ahead(place) {
-            put(buf, x, area.bottom() - 1, theme.gap_glyph(), theme.dim());
+/// A filled timeline, one cell for every two columns, brighter from row to row.
+#[derive(Debug)]
+pub struct FilledTimeline<'a, L> {
+    /// Its values.
+    pub columns: &'a ChartColumns,
+    /// The value at its upper edge.
+    pub max: f32,
+    /// The look of a row, given the value at its upper edge.
+    pub look: L,
+    /// How to draw.
+    pub theme: Theme,
+}
+
+impl<L: Fn(f32) -> Look> Widget for FilledTimeline<'_, L> {
+    fn render(self, area: Rect, buf: &mut Buffer) {
+        let Self { columns, max, look, theme } = self;
+        let area = area.intersection(buf.area);
+        if area.is_empty() {
+            return;
         }
-        started |= !is_gap;
-        let (left, right) = (dots(left, max, area.height), dots(right, max, area.height));
+        let height = f64::from(area.height);
+        let style = |row: u16| {
+            let upper = f64::from(row + 1) / height;
+            theme
+                .filled(look(max * upper as f32), if area.height > 1 { f64::from(row) / (height - 1.0) } else { 1.0 })
+        };
         for row in 0..area.height {
-            let below = row * 4;
-            let l = usize::from(left.saturating_sub(below).min(4));
-            let r = usize::from(right.saturating_sub(below).min(4));
-            let y = area.bottom() - 1 - row;
-            if l + r > 0
-                && let Some(cell) = buf.cell_mut((x, y))
-            {
-                cell.set_char(glyph(l, r, theme.ascii));
+            // Blanks get the color as well: it is invisible there, and saves color changes on the line.
+            buf.set_style(Rect { y: area.bottom() - 1 - row, height: 1, ..area }, style(row));
+        }
+        let mut values = columns.values();
+        let mut started = columns.began_before;
+        for place in 0..usize::from(area.width) {
+            let (left, right) = (values.next().flatten(), values.next().flatten());
+            let Some(x) = cell(area, columns.window, place) else { continue };
+            let is_gap = left.is_none() && right.is_none();
+            // Before the first value there is nothing that could be missing.
+            if is_gap && started && !columns.window.is_ahead(place) {
+                put(buf, x, area.bottom() - 1, theme.gap_glyph(), theme.dim());
+            }
+            started |= !is_gap;
+            let (left, right) = (dots(left, max, area.height), dots(right, max, area.height));
+            for row in 0..area.height {
+                let below = row * 4;
+                let l = usize::from(left.saturating_sub(below).min(4));
+                let r = usize::from(right.saturating_sub(below).min(4));
+                let y = area.bottom() - 1 - row;
+                if l + r > 0
+                    && let Some(cell) = buf.cell_mut((x, y))
+                {
+                    cell.set_char(glyph(l, r, theme.ascii));
+                }
             }
         }
     }
@@ -182,7 +191,7 @@ fn each_cell<const N: usize>(
     window: TimelineWindow,
     theme: Theme,
     parts: impl Fn(&TimelinePoint) -> Option<[f32; N]>,
-    draw: impl Fn(&mut Buffer, u16, [f32; N]),
+    mut draw: impl FnMut(&mut Buffer, u16, [f32; N]),
 ) {
     if area.is_empty() {
         return;
@@ -206,38 +215,37 @@ fn each_cell<const N: usize>(
     }
 }
 
-/// Draws where the training loop's time went: each cell column is a stack of textures that fills the whole height.
-pub fn stacked(
-    buf: &mut Buffer,
-    area: Rect,
-    source: &Timeline,
-    window: TimelineWindow,
-    verdict: Option<&Verdict>,
-    theme: Theme,
-) {
-    let area = area.intersection(buf.area);
-    each_cell(
-        buf,
-        area,
-        source,
-        window,
-        theme,
-        |point| point.shares,
-        |buf, x, parts| {
+/// Where the training loop's time went: each cell column is a stack of textures that fills the whole height.
+#[derive(Debug)]
+pub struct LoopTimeline<'a> {
+    /// The past.
+    pub timeline: &'a Timeline,
+    /// What of it is shown.
+    pub window: TimelineWindow,
+    /// What is blamed.
+    pub verdict: Option<&'a Verdict>,
+    /// How to draw.
+    pub theme: Theme,
+}
+
+impl Widget for LoopTimeline<'_> {
+    fn render(self, area: Rect, buf: &mut Buffer) {
+        let Self { timeline, window, verdict, theme } = self;
+        let area = area.intersection(buf.area);
+        let column = |buf: &mut Buffer, x: u16, parts: [f32; LoopActivity::ALL.len()]| {
             let total: f32 = parts.iter().sum();
             let (mut filled, mut row) = (0f32, 0);
             for (activity, share) in LoopActivity::ALL.into_iter().zip(parts) {
-                let look = activity.look();
                 filled += share / total;
                 // Boundaries are rounded as running sums, so every column is exactly full.
                 let top = ((filled * f32::from(area.height)).round() as u16).min(area.height);
-                (row..top).for_each(|row| {
-                    put(buf, x, area.bottom() - 1 - row, theme.glyph(look), loop_style(activity, verdict, theme))
-                });
+                let (glyph, style) = (theme.glyph(activity.look()), loop_style(activity, verdict, theme));
+                (row..top).for_each(|row| put(buf, x, area.bottom() - 1 - row, glyph, style));
                 row = top;
             }
-        },
-    );
+        };
+        each_cell(buf, area, timeline, window, theme, |point| point.shares, column);
+    }
 }
 
 /// The style of a part of the loop's time: a wait that the verdict blames has the verdict's color.
@@ -248,64 +256,83 @@ pub fn loop_style(activity: LoopActivity, verdict: Option<&Verdict>, theme: Them
     }
 }
 
-/// Draws the class of the verdict over time: a line in its color, with its name where there is room.
-pub fn band(buf: &mut Buffer, area: Rect, source: &Timeline, window: TimelineWindow, theme: Theme) {
-    let area = Rect { height: 1, ..area }.intersection(buf.area);
-    let weights = |point: &TimelinePoint| Some(Class::ALL.map(|class| if class == point.class { 1.0 } else { 0.0 }));
-    let classes = std::cell::RefCell::new([None; MAX_CELLS]);
-    each_cell(buf, area, source, window, theme, weights, |buf, x, weights| {
-        let most = Class::ALL.into_iter().zip(weights).max_by(|a, b| a.1.total_cmp(&b.1));
-        let Some((class, _)) = most else { return };
-        let style = if class == Class::Unknown { theme.edge() } else { theme.series(class) };
-        put(buf, x, area.y, theme.glyph(class.look()), style);
-        if let Some(cell) = classes.borrow_mut().get_mut(usize::from(x - area.x)) {
-            *cell = Some(class);
-        }
-    });
-    let mut x = area.x;
-    for run in classes.into_inner().chunk_by(|a, b| a == b) {
-        let length = run.len() as u16;
-        if let Some(Some(class)) = run.first().filter(|class| **class != Some(Class::Unknown)) {
-            let name = class.name();
-            let wanted = name.len() as u16 + 2;
-            if length >= wanted + 2 {
-                let style = theme.series(*class).patch(theme.strong());
-                let at = x + (length - wanted) / 2;
-                buf.set_stringn(at, area.y, format!(" {name} "), usize::from(wanted), style);
+/// The class of the verdict over time: a line in its color, with its name where there is room.
+#[derive(Debug)]
+pub struct VerdictBand<'a> {
+    /// The past.
+    pub timeline: &'a Timeline,
+    /// What of it is shown.
+    pub window: TimelineWindow,
+    /// How to draw.
+    pub theme: Theme,
+}
+
+impl Widget for VerdictBand<'_> {
+    fn render(self, area: Rect, buf: &mut Buffer) {
+        let Self { timeline, window, theme } = self;
+        let area = Rect { height: 1, ..area }.intersection(buf.area);
+        let weights =
+            |point: &TimelinePoint| Some(Class::ALL.map(|class| if class == point.class { 1.0 } else { 0.0 }));
+        let mut classes = [None; MAX_CELLS];
+        each_cell(buf, area, timeline, window, theme, weights, |buf, x, weights| {
+            let most = Class::ALL.into_iter().zip(weights).max_by(|a, b| a.1.total_cmp(&b.1));
+            let Some((class, _)) = most else { return };
+            let style = if class == Class::Unknown { theme.edge() } else { theme.series(class) };
+            put(buf, x, area.y, theme.glyph(class.look()), style);
+            if let Some(cell) = classes.get_mut(usize::from(x - area.x)) {
+                *cell = Some(class);
             }
-        }
-        x = x.saturating_add(length);
-        if x >= area.right() {
-            break;
+        });
+        let mut x = area.x;
+        for run in classes.chunk_by(|a, b| a == b) {
+            let width = run.len() as u16;
+            if let Some(Some(class)) = run.first().filter(|class| **class != Some(Class::Unknown)) {
+                let name = format!(" {} ", class.name());
+                let wanted = name.len() as u16;
+                if width >= wanted + 2 {
+                    let place = Rect { x: x + (width - wanted) / 2, width: wanted, ..area };
+                    Span::styled(name, theme.series(*class).patch(theme.strong())).render(place, buf);
+                }
+            }
+            x = x.saturating_add(width);
+            if x >= area.right() {
+                break;
+            }
         }
     }
 }
 
-/// Draws the time axis: a mark at every round number of seconds before the right edge, with a label of at most three
-/// cells.
-pub fn ruler(buf: &mut Buffer, area: Rect, span_s: f64, edge: &str, style: Style) {
-    let area = area.intersection(buf.area);
-    if area.width < 8 || area.height == 0 || !span_s.is_finite() || span_s <= 0.0 {
-        return;
-    }
-    let step = [1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1200.0]
-        .into_iter()
-        .find(|s| f64::from(area.width) * s / span_s >= 9.0)
-        .unwrap_or(1800.0);
-    let mut free = area.right() - 3;
-    buf.set_stringn(free, area.y, format!("{edge:>3}"), 3, style);
-    for mark in 1..=64 {
-        let ago = step * f64::from(mark);
-        if ago > span_s {
-            break;
+/// The time axis: a mark at every round number of seconds before the right edge, with a label of at most three cells.
+#[derive(Debug)]
+pub struct TimeRuler<'a> {
+    /// Seconds from the left to the right edge.
+    pub span_s: f64,
+    /// The label of the right edge.
+    pub edge: &'a str,
+    /// The style of all labels.
+    pub style: Style,
+}
+
+impl Widget for TimeRuler<'_> {
+    fn render(self, area: Rect, buf: &mut Buffer) {
+        let Self { span_s, edge, style } = self;
+        let area = area.intersection(buf.area);
+        if area.width < 8 || area.height == 0 || !span_s.is_finite() || span_s <= 0.0 {
+            return;
         }
-        // The mark is on the cell whose left edge is that moment; the label is to its right.
-        let back = (ago / span_s * f64::from(area.width)).round() as u16;
-        let label = if ago < 120.0 || ago % 60.0 != 0.0 { format!("-{ago}s") } else { format!("-{}m", ago / 60.0) };
-        if back <= area.width {
-            let x = area.right() - back;
-            let end = x.saturating_add(label.len() as u16);
-            if end < free {
+        let step = [1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1200.0]
+            .into_iter()
+            .find(|s| f64::from(area.width) * s / span_s >= 9.0)
+            .unwrap_or(1800.0);
+        let mut free = area.right() - 3;
+        buf.set_stringn(free, area.y, format!("{edge:>3}"), 3, style);
+        for ago in (1..=64).map(|mark| step * f64::from(mark)).take_while(|ago| *ago <= span_s) {
+            // The mark is on the cell whose left edge is that moment; the label is to its right.
+            let back = (ago / span_s * f64::from(area.width)).round() as u16;
+            let label =
+                if ago < 120.0 || ago % 60.0 != 0.0 { format!("-{ago}s") } else { format!("-{}m", ago / 60.0) };
+            let x = area.right() - back.min(area.width);
+            if back <= area.width && x.saturating_add(label.len() as u16) < free {
                 buf.set_stringn(x, area.y, &label, label.len(), style);
                 free = x;
             }
@@ -315,42 +342,37 @@ pub fn ruler(buf: &mut Buffer, area: Rect, span_s: f64, edge: &str, style: Style
 
 /// Draws the time axis of a sweep: where the newest moment is.
 pub fn sweep_ruler(buf: &mut Buffer, area: Rect, window: TimelineWindow, style: Style) {
-    let area = area.intersection(buf.area);
     let newest = window.columns.checked_sub(1).and_then(|column| cell(area, window, column));
-    if area.height > 0
-        && let Some(x) = newest
-    {
+    if let Some(x) = newest {
         // The label goes on the side where there is room, with its arrow below the newest moment.
         let fits = x + 5 <= area.right();
         let (word, start) = if fits { ("▲now", x) } else { ("now▲", x.saturating_sub(3).max(area.x)) };
-        buf.set_stringn(start, area.y, word, usize::from(area.right() - start), style);
+        Span::styled(word, style).render(Rect { x: start, width: area.right() - start, ..area }, buf);
     }
 }
 
-/// Draws one bar of parts, each as long as its share of their sum; dashes if nothing is known.
-pub fn split(buf: &mut Buffer, area: Rect, parts: &[(Look, f64)], theme: Theme) {
-    let area = area.intersection(buf.area);
-    if area.is_empty() {
-        return;
-    }
+/// A bar of `width` cells of parts, each as long as its share of their sum; dashes if nothing is known.
+pub fn split(width: u16, parts: &[(Look, f64)], theme: Theme) -> Vec<Span<'static>> {
     let amount = |value: f64| if value.is_finite() { value.max(0.0) } else { 0.0 };
     let total: f64 = parts.iter().map(|(_, value)| amount(*value)).sum();
+    let repeated = |glyph: char, cells: usize| glyph.to_string().repeat(cells);
     if total <= 0.0 {
-        (area.left()..area.right()).for_each(|x| put(buf, x, area.y, theme.gap_glyph(), theme.dim()));
-        return;
+        return vec![Span::styled(repeated(theme.gap_glyph(), usize::from(width)), theme.dim())];
     }
-    let (mut filled, mut x) = (0.0, area.left());
-    for (look, value) in parts {
+    let (mut filled, mut x) = (0.0, 0);
+    let part = |(look, value): &(Look, f64)| {
         filled += amount(*value) / total;
-        let end = area.left() + (filled * f64::from(area.width)).round().min(f64::from(area.width)) as u16;
-        (x..end).for_each(|x| put(buf, x, area.y, theme.glyph(*look), theme.style(*look)));
+        let (begin, end) = (x, (filled * f64::from(width)).round().min(f64::from(width)) as usize);
         x = end;
-    }
+        Span::styled(repeated(theme.glyph(*look), end.saturating_sub(begin)), theme.style(*look))
+    };
+    parts.iter().map(part).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use ratatui::text::Line;
 
     use super::*;
     use trainmon_rates::frame::HostRates;
@@ -381,7 +403,8 @@ mod tests {
         let theme = Theme::plain(ascii);
         let columns =
             ChartColumns::gather(t, TimelineWindow::of_cells(NOW, f64::from(cells), cells), |p| p.cpu.get());
-        timeline(&mut buf, area, &columns, 100.0, |_| Class::Cpu.look(), theme);
+        let look = |_| Class::Cpu.look();
+        FilledTimeline { columns: &columns, max: 100.0, look, theme }.render(area, &mut buf);
         rows(&buf)
     }
 
@@ -415,7 +438,8 @@ mod tests {
         t.add(TimelinePoint::new(&frame, Class::Unknown, None, frame.loop_shares()));
         let area = Rect::new(0, 0, 3, 4);
         let mut buf = Buffer::empty(area);
-        stacked(&mut buf, area, &t, TimelineWindow::of_cells(NOW, 3.0, 3), None, Theme::plain(true));
+        let window = TimelineWindow::of_cells(NOW, 3.0, 3);
+        LoopTimeline { timeline: &t, window, verdict: None, theme: Theme::plain(true) }.render(area, &mut buf);
         assert_eq!(rows(&buf), [" OO", " WW", " DD", " DD"]);
     }
 
@@ -431,7 +455,8 @@ mod tests {
         }
         let area = Rect::new(0, 0, 32, 1);
         let mut buf = Buffer::empty(area);
-        band(&mut buf, area, &t, TimelineWindow::of_cells(NOW, 32.0, 32), Theme::default());
+        let window = TimelineWindow::of_cells(NOW, 32.0, 32);
+        VerdictBand { timeline: &t, window, theme: Theme::default() }.render(area, &mut buf);
         assert_eq!(rows(&buf), [" ━ data loader ━━━━━━–━━ GPU ━━–"]);
     }
 
@@ -439,7 +464,7 @@ mod tests {
     fn the_ruler_counts_seconds_back_from_now() {
         let area = Rect::new(0, 0, 60, 1);
         let mut buf = Buffer::empty(area);
-        ruler(&mut buf, area, 60.0, "now", Style::new());
+        TimeRuler { span_s: 60.0, edge: "now", style: Style::new() }.render(area, &mut buf);
         assert_eq!(rows(&buf), ["-60s      -50s      -40s      -30s      -20s      -10s   now"]);
     }
 
@@ -448,7 +473,7 @@ mod tests {
         let area = Rect::new(0, 0, 60, 1);
         let marks = |span_s| {
             let mut buf = Buffer::empty(area);
-            ruler(&mut buf, area, span_s, "now", Style::new());
+            TimeRuler { span_s, edge: "now", style: Style::new() }.render(area, &mut buf);
             rows(&buf).concat().split_whitespace().map(str::to_owned).collect::<Vec<_>>().join(" ")
         };
         assert_eq!(marks(10.0), "-10s -8s -6s -4s -2s now");
@@ -463,13 +488,9 @@ mod tests {
 
     #[test]
     fn bars_show_unknown_as_dashes() {
-        let area = Rect::new(0, 0, 10, 1);
-        let mut buf = Buffer::empty(area);
-        let theme = Theme::plain(true);
-        split(&mut buf, area, &stages([0.5, 0.2, 0.1, 0.2]), theme);
-        assert_eq!(rows(&buf), ["BBBBBiiq.."]);
-        split(&mut buf, area, &stages([0.0; 4]), theme);
-        assert_eq!(rows(&buf), ["----------"]);
+        let bar = |shares| Line::from(split(10, &stages(shares), Theme::plain(true))).to_string();
+        assert_eq!(bar([0.5, 0.2, 0.1, 0.2]), "BBBBBiiq..");
+        assert_eq!(bar([0.0; 4]), "----------");
     }
 
     #[test]
@@ -494,12 +515,14 @@ mod tests {
             let theme = Theme { ascii, ..Theme::default() };
             let window = TimelineWindow::of_cells(NOW, 60.0, width);
             let columns = ChartColumns::gather(&t, window, |p| p.cpu.get());
-            timeline(&mut buf, area, &columns, max, |_| Class::Gpu.look(), theme);
-            stacked(&mut buf, area, &t, window, None, theme);
-            band(&mut buf, area, &t, window, theme);
-            ruler(&mut buf, area, f64::from(max.abs()), "now", Style::new());
+            FilledTimeline { columns: &columns, max, look: |_| Class::Gpu.look(), theme }.render(area, &mut buf);
+            LoopTimeline { timeline: &t, window, verdict: None, theme }.render(area, &mut buf);
+            VerdictBand { timeline: &t, window, theme }.render(area, &mut buf);
+            TimeRuler { span_s: f64::from(max.abs()), edge: "now", style: Style::new() }.render(area, &mut buf);
+            sweep_ruler(&mut buf, area, window.sweeping(), Style::new());
             let first = values.first().and_then(|v| v.1).unwrap_or(0.0);
-            split(&mut buf, area, &stages([first, 0.5, 0.0, f64::NAN]), theme);
+            let bar = Line::from(split(width, &stages([first, 0.5, 0.0, f64::NAN]), theme));
+            prop_assert!(bar.width() <= usize::from(width));
         }
     }
 }

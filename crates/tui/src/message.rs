@@ -86,8 +86,6 @@ pub enum Effect {
     GiveUpProfile,
     /// Send a signal that a person has confirmed.
     Signal(ProcessId, i32),
-    /// Set a nice value that a person has confirmed.
-    Renice(ProcessId, i32),
 }
 
 named_enum! {
@@ -97,8 +95,6 @@ named_enum! {
         Markdown = "md",
         /// The verdict as JSON.
         Json = "json",
-        /// The screen as SVG.
-        Svg = "svg",
     }
 }
 

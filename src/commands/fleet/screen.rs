@@ -4,7 +4,6 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ratatui::buffer::Buffer;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -15,8 +14,7 @@ use trainmon_base::errors::{self, ExitCode};
 use trainmon_base::text::format::duration;
 use trainmon_diagnosis::fleet::Fleet;
 use trainmon_serve::prometheus::Asker;
-use trainmon_tui::fleet::FleetView;
-use trainmon_tui::{Effect, Message};
+use trainmon_tui::{App, Effect, Message};
 
 /// Time between two questions unless the user says otherwise: how often machines are usually scraped.
 const EVERY: Duration = Duration::from_secs(15);
@@ -25,20 +23,13 @@ const EVERY: Duration = Duration::from_secs(15);
 pub(super) async fn run(settings: &Settings, asker: Asker) -> anyhow::Result<ExitCode> {
     let options = screen::options(settings)?;
     let every = if settings.interval < FLEET_INTERVAL_MIN { EVERY } else { settings.interval };
-    let make = |_| FleetScreen {
-        view: FleetView::new(options.theme, options.zone, options.price),
-        asker,
-        every,
-        due: Instant::now(),
-        asking: None,
-        answered: None,
-    };
-    screen_loop::run(screen::terminal_options(options.mouse), make).await?;
+    let feed = FleetFeed { asker, every, due: Instant::now(), asking: None, answered: None };
+    let terminal = screen::terminal_options(options.mouse);
+    screen_loop::run(terminal, |size| (App::fleet(options, size), feed)).await?;
     Ok(ExitCode::DONE)
 }
 
-struct FleetScreen {
-    view: FleetView,
+struct FleetFeed {
     asker: Asker,
     every: Duration,
     /// When to ask next.
@@ -48,10 +39,10 @@ struct FleetScreen {
     answered: Option<Instant>,
 }
 
-impl screen_loop::Screen for FleetScreen {
+impl screen_loop::Feed for FleetFeed {
     type Outcome = ();
 
-    async fn next(&mut self) -> Vec<Message> {
+    async fn next(&mut self, _app: &App) -> Vec<Message> {
         let asking = match &mut self.asking {
             Some(asking) => asking,
             None => {
@@ -75,20 +66,12 @@ impl screen_loop::Screen for FleetScreen {
         vec![Message::Fleet(message)]
     }
 
-    fn update(&mut self, message: Message) -> Vec<Effect> {
-        self.view.update(message)
-    }
-
-    fn act(&mut self, effect: Effect) -> anyhow::Result<ControlFlow<(), Vec<Effect>>> {
+    fn act(&mut self, _app: &mut App, effect: Effect) -> anyhow::Result<ControlFlow<(), Vec<Effect>>> {
         match effect {
             Effect::Quit => return Ok(ControlFlow::Break(())),
             Effect::Refresh => self.due = Instant::now(),
             _ => {}
         }
         Ok(ControlFlow::Continue(Vec::new()))
-    }
-
-    fn draw(&mut self, buffer: &mut Buffer) {
-        self.view.draw(buffer);
     }
 }

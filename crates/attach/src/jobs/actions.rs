@@ -1,20 +1,16 @@
-//! What a person may do to processes: signals and nice values. Each action returns one line with its result.
+//! What a person may do to processes: send a signal, which returns one line with its result.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal, setpriority_process};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use signal_hook::low_level::signal_name;
 
 use trainmon_base::errors::without_number;
 use trainmon_sample::ProcessId;
 use trainmon_sources::files::read_once;
 use trainmon_sources::task_files;
-
-/// Most threads of a process that are given a nice value: pid_max is at most 4,194,304 (proc(5)).
-const MOST_THREADS: usize = 4_194_304;
 
 /// Sends a signal to a process, if it is still the same one.
 pub fn signal(proc_root: &Path, process: ProcessId, signal: i32) -> String {
@@ -25,21 +21,6 @@ pub fn signal(proc_root: &Path, process: ProcessId, signal: i32) -> String {
     match handle(proc_root, process).and_then(|fd| pidfd_send_signal(fd, signal).map_err(Refused::Kernel)) {
         Ok(()) => format!("sent {name} to {pid}"),
         Err(why) => format!("cannot send {name} to {pid}: {}", why.text(pid)),
-    }
-}
-
-/// Sets the nice value of all threads of a process, if it is still the same one: on Linux each thread has its own
-/// (sched(7)).
-pub fn renice(proc_root: &Path, process: ProcessId, nice: i32) -> String {
-    let pid = process.pid;
-    match set_nice(proc_root, process, nice) {
-        Ok(1) => format!("the nice value of {pid} is now {nice}"),
-        Ok(threads) => format!("the nice value of {pid} is now {nice} ({threads} threads)"),
-        // sched(7): only root may take a nice value back.
-        Err(Refused::Kernel(Errno::ACCESS)) => {
-            format!("cannot set the nice value of {pid} to {nice}: only root may lower it; run trainmon with sudo")
-        }
-        Err(why) => format!("cannot set the nice value of {pid} to {nice}: {}", why.text(pid)),
     }
 }
 
@@ -92,36 +73,6 @@ fn handle(proc_root: &Path, process: ProcessId) -> Result<OwnedFd, Refused> {
         }
     }
     Ok(fd)
-}
-
-/// Sets the nice value and says for how many threads.
-fn set_nice(proc_root: &Path, process: ProcessId, nice: i32) -> Result<usize, Refused> {
-    let fd = handle(proc_root, process)?;
-    let folder = format!("/proc/{}/task", process.pid);
-    let entries = std::fs::read_dir(folder).map_err(|_| GONE)?;
-    let names = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    let mut threads = 0;
-    for tid in names.take(MOST_THREADS).filter_map(pid_of) {
-        // The numbers of a process that has ended may be used again. Between this line and the next a whole round of
-        // PIDs would have to pass.
-        pidfd_alive(&fd)?;
-        match setpriority_process(Some(tid), nice) {
-            Ok(()) => threads += 1,
-            // A thread that has ended since it was listed.
-            Err(Errno::SRCH) => {}
-            Err(error) => return Err(Refused::Kernel(error)),
-        }
-    }
-    if threads == 0 { Err(GONE) } else { Ok(threads) }
-}
-
-/// A pidfd can be read from once its process has ended (pidfd_open(2)).
-fn pidfd_alive(fd: &OwnedFd) -> Result<(), Refused> {
-    let mut ended = [PollFd::new(fd, PollFlags::IN)];
-    match poll(&mut ended, Some(&Timespec::default())).map_err(Refused::Kernel)? {
-        0 => Ok(()),
-        _ => Err(GONE),
-    }
 }
 
 fn pid_of(number: u32) -> Option<Pid> {

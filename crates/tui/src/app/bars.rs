@@ -1,16 +1,17 @@
 //! The header, and the footer with the pages and the keys.
 
 use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
-use ratatui::style::Style;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::Widget;
 
 use super::App;
 use super::popup::Popup;
 use crate::job::Job;
 use crate::pages::Page;
 use crate::pages::keys::{Action, key_of};
-use crate::widgets::{Drawn, Hit, Piece, bars, cells, write, write_fit, write_right, write_up};
-use crate::{format, labels};
+use crate::widgets::{Drawn, Hit, Piece, bars, cells, count, write_up};
+use crate::{format, labels, widgets};
 use trainmon_base::text::{fit, sanitise};
 use trainmon_base::zone;
 
@@ -25,39 +26,47 @@ const WIDE: u16 = 100;
 pub fn header(buf: &mut Buffer, area: Rect, app: &App) {
     let theme = app.options.theme;
     let job = app.job();
-    let right = moment(area.width, app);
-    let mut end = area.right().saturating_sub(1);
-    for (text, style) in right.iter().rev() {
-        if end < area.x + area.width / 3 + cells(text) {
-            break;
-        }
-        end = write_right(buf, area.x, area.y, end, text, *style).saturating_sub(2);
-    }
+    let mut right = Vec::new();
     if area.width >= WIDE
         && let Some((at, length)) = progress(job)
     {
-        let bar = Rect { x: end.saturating_sub(PROGRESS), width: PROGRESS, ..area };
         let share = if length > 0.0 { at / length } else { 1.0 };
-        bars::share(buf, bar, share, theme.cursor(), Some(("·", theme.dim())));
-        end = bar.x.saturating_sub(1);
+        right.push(Span::raw(" "));
+        right.extend(bars::share(PROGRESS, share, theme.cursor(), ("·", theme.dim())));
     }
-    let x = write(buf, area.x, area.y, end, " trainmon ", theme.strong());
+    let parts = moment(area.width, app);
+    // The program and the job keep a third.
+    let mut free = area.width.saturating_sub(area.width / 3 + 1);
+    let shown = parts.iter().rev().take_while(|(text, _)| {
+        let fits = cells(text) <= free;
+        free = free.saturating_sub(cells(text) + 2);
+        fits
+    });
+    let skipped = parts.len() - shown.count();
+    for (text, style) in parts.into_iter().skip(skipped) {
+        right.extend([Span::raw("  "), Span::styled(text, style)]);
+    }
+    let right = Line::from_iter(right.into_iter().chain([Span::raw(" ")]));
+    let [left, at_right] =
+        Layout::horizontal([Constraint::Fill(1), Constraint::Length(count(right.width()))]).areas(area);
+    right.render(at_right, buf);
+    let name = " trainmon  ";
+    let room = usize::from(left.width.saturating_sub(cells(name)));
+    let mut line = Line::from(Span::styled(name, theme.strong()));
     if let Some(ended) = &job.ended {
-        let text = fit(&format!("ENDED: {}", sanitise(ended)), usize::from(end.saturating_sub(x + 1)));
-        write(buf, x + 1, area.y, end, &text, theme.warning());
-        return;
+        line.push_span(Span::styled(fit(&format!("ENDED: {}", sanitise(ended)), room), theme.warning()));
+        return line.render(left, buf);
     }
     let jobs = app.jobs().len();
     let which = if jobs > 1 { format!("job {}/{jobs} · ", app.current + 1) } else { String::new() };
     let mut facts = facts(job, area.width);
-    if usize::from(end.saturating_sub(x + 1)) < usize::from(cells(&which) + cells(&facts)) + COMMAND {
+    if room < usize::from(cells(&which) + cells(&facts)) + COMMAND {
         facts = pid(job);
     }
-    let room = usize::from(end.saturating_sub(x + 1)).saturating_sub(usize::from(cells(&which) + cells(&facts)));
-    let x = write(buf, x + 1, area.y, end, &which, theme.dim());
+    let room = room.saturating_sub(usize::from(cells(&which) + cells(&facts)));
     let command = fit(&labels::short_command(&job.target.command), room);
-    let x = write(buf, x, area.y, end, &command, Style::new());
-    write(buf, x, area.y, end, &facts, theme.dim());
+    line.extend([Span::styled(which, theme.dim()), Span::raw(command), Span::styled(facts, theme.dim())]);
+    line.render(left, buf);
 }
 
 /// PID and age of the job: ` · PID 21252 up 18 s`.
@@ -144,36 +153,33 @@ pub fn footer(buf: &mut Buffer, area: Rect, app: &App, drawn: &mut Drawn) {
             return;
         }
     }
-    let end = help_and_quit(buf, area, app, drawn);
+    let rest = help_and_quit(buf, area, app, drawn);
     if let Some(line) = app.profile_line() {
-        let room = Rect { width: end.saturating_sub(area.x + 1), ..area };
-        write_fit(buf, room, &line, theme.strong());
+        Span::styled(fit(&line, usize::from(rest.width.saturating_sub(1))), theme.strong()).render(rest, buf);
         return;
     }
-    let x = tabs(buf, Rect { width: end.saturating_sub(area.x), ..area }, app, drawn);
-    actions(buf, Rect { x: x + 1, width: end.saturating_sub(x + 1), ..area }, app);
+    let rest = tabs(buf, rest, app, drawn);
+    actions(buf, rest, app);
 }
 
-/// Help and quit, always on the right; returns the column where they begin.
-fn help_and_quit(buf: &mut Buffer, area: Rect, app: &App, drawn: &mut Drawn) -> u16 {
+/// Help and quit, always on the right; returns what is left.
+fn help_and_quit(buf: &mut Buffer, area: Rect, app: &App, drawn: &mut Drawn) -> Rect {
     let theme = app.options.theme;
-    let blank = u16::from(area.width >= WIDE);
-    let mut end = area.right().saturating_sub(blank);
-    for (action, word) in [(Action::Quit, "quit"), (Action::Go(Page::Help), "help")] {
-        let key = key_of(action);
-        let start = end.saturating_sub(cells(key) + 1 + cells(word));
-        let x = write(buf, start, area.y, end, key, theme.strong());
-        write(buf, x + 1, area.y, end, word, theme.dim());
-        if action == Action::Go(Page::Help) {
-            drawn.hits.push((Rect { x: start, width: end - start, ..area }, Hit::Tab(Page::Help.index())));
-        }
-        end = start.saturating_sub(1 + blank);
-    }
-    end
+    let blank = usize::from(area.width >= WIDE);
+    let [help, quit] = [(Action::Go(Page::Help), " help"), (Action::Quit, " quit")].map(|(action, word)| {
+        Line::from_iter([Span::styled(key_of(action), theme.strong()), Span::styled(word, theme.dim())])
+    });
+    let widths = [help.width(), 1 + blank, quit.width(), blank].map(|width| Constraint::Length(count(width)));
+    let constraints = [Constraint::Fill(1), Constraint::Length(count(1 + blank))].into_iter().chain(widths);
+    let [rest, _, of_help, _, of_quit, _] = Layout::horizontal(constraints).areas(area);
+    help.render(of_help, buf);
+    quit.render(of_quit, buf);
+    drawn.hits.push((of_help, Hit::Tab(Page::Help.index())));
+    rest
 }
 
-/// The pages with their keys, with short names where the long ones do not fit; returns the column where they end.
-fn tabs(buf: &mut Buffer, area: Rect, app: &App, drawn: &mut Drawn) -> u16 {
+/// The pages with their keys, with short names where the long ones do not fit; returns what is left.
+fn tabs(buf: &mut Buffer, area: Rect, app: &App, drawn: &mut Drawn) -> Rect {
     let theme = app.options.theme;
     let pages = || Page::ALL.into_iter().filter(|page| page.spec().in_footer);
     let tab = |page: Page, short: bool| {
@@ -184,19 +190,10 @@ fn tabs(buf: &mut Buffer, area: Rect, app: &App, drawn: &mut Drawn) -> u16 {
     let forms = [(false, 2), (false, 1), (true, 1)];
     let fitting = forms.into_iter().find(|(short, gap)| width(*short, *gap) <= area.width + gap);
     let (short, gap) = fitting.unwrap_or((true, 1));
-    let mut x = area.x + u16::from(width(short, gap) < area.width + gap);
-    for page in pages() {
-        let tab = tab(page, short);
-        let width = cells(&tab);
-        if x + width > area.right() {
-            break;
-        }
-        let style = if page == app.page { theme.bar().patch(theme.strong()) } else { theme.dim() };
-        write(buf, x, area.y, area.right(), &tab, style);
-        drawn.hits.push((Rect { x, width, ..area }, Hit::Tab(page.index())));
-        x += width + gap;
-    }
-    x
+    let margin = Constraint::Length(u16::from(width(short, gap) < area.width + gap));
+    let [_, rest] = Layout::horizontal([margin, Constraint::Fill(1)]).areas(area);
+    let tabs = pages().map(|page| (tab(page, short), page == app.page, Hit::Tab(page.index())));
+    widgets::tabs(buf, rest, tabs, gap, theme, drawn)
 }
 
 /// Other keys of this page, as many as fit; when paused, first the key that resumes.
@@ -214,17 +211,20 @@ fn actions(buf: &mut Buffer, area: Rect, app: &App) {
         _ => true,
     });
     let plays = app.job().replay.as_ref().is_some_and(|replay| !replay.playing);
-    let (mut x, end) = (area.x, area.right());
+    let mut line = Line::default();
     for (action, word) in paused.iter().chain(usual) {
-        let word = if plays && *action == Action::Pause { "play" } else { word };
-        let key = key_of(*action);
-        let scale =
-            if *action == Action::ZoomOut { format!(" {}", format::duration(app.span_s())) } else { String::new() };
-        let word = format!("{word}{scale}");
-        if x + cells(key) + 1 + cells(&word) > end {
+        let word = match action {
+            Action::Pause if plays => " play".to_owned(),
+            Action::ZoomOut => format!(" {word} {}", format::duration(app.span_s())),
+            _ => format!(" {word}"),
+        };
+        let before = if line.spans.is_empty() { " " } else { "  " };
+        let spans =
+            [Span::raw(before), Span::styled(key_of(*action), theme.strong()), Span::styled(word, theme.dim())];
+        if line.width() + spans.iter().map(Span::width).sum::<usize>() > usize::from(area.width) {
             break;
         }
-        x = write(buf, x, area.y, end, key, theme.strong());
-        x = write(buf, x + 1, area.y, end, &word, theme.dim()) + 2;
+        line.extend(spans);
     }
+    line.render(area, buf);
 }

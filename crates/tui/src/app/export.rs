@@ -1,10 +1,7 @@
-//! Sharing the verdict and the screen: on the clipboard, and in files.
+//! Sharing the verdict: on the clipboard, and in files.
 
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
-
+use super::App;
 use super::popup::Popup;
-use super::{App, view};
 use crate::labels;
 use crate::message::{Effect, Export};
 use crate::pages::Reply;
@@ -24,17 +21,10 @@ impl App {
     }
 
     pub(super) fn export(&mut self, export: Export) -> Vec<Effect> {
-        if export != Export::Svg && self.job().verdict().is_none() {
+        if self.job().verdict().is_none() {
             return self.say("no verdict to save yet");
         }
         vec![Effect::Save(export), Effect::Redraw]
-    }
-
-    /// The screen as SVG.
-    pub fn picture(&self) -> String {
-        let mut buf = Buffer::empty(Rect::new(0, 0, self.size.0, self.size.1));
-        view::draw(&mut buf, self);
-        crate::svg::svg(&buf, &self.options.theme.palette)
     }
 }
 
@@ -58,7 +48,6 @@ pub(super) fn menu() -> Popup {
         items: vec![
             item('m', "the verdict as Markdown", Export::Markdown),
             item('j', "the verdict as JSON", Export::Json),
-            item('s', "this screen as SVG", Export::Svg),
         ],
         selected: 0,
     })

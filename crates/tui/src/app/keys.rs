@@ -36,6 +36,8 @@ impl App {
             Action::Quit => return vec![Effect::Quit],
             Action::Suspend => return vec![Effect::Suspend],
             Action::Redraw => return vec![Effect::Repaint],
+            Action::Refresh => return vec![Effect::Refresh],
+            _ if self.fleet.is_some() => return self.page_act(action),
             // The list stays open, and there is no page below it.
             _ if self.jobs.is_empty() => return Vec::new(),
             Action::Copy => return self.copy(),
@@ -110,7 +112,7 @@ impl App {
     fn act_on_processes(&mut self, action: Action) -> Vec<Effect> {
         self.go(Page::Processes);
         let effects = self.page_act(action);
-        if action.is_for_one_process() && self.popup.take().is_some() {
+        if action == Action::Kill && self.popup.take().is_some() {
             let key = keys::key_of(action);
             return self.say(&format!("select a process with Up and Down, then press {key}"));
         }
@@ -120,8 +122,7 @@ impl App {
     /// Passes an action to the current page.
     pub(super) fn page_act(&mut self, action: Action) -> Vec<Effect> {
         let (page, extent) = (self.page, self.drawn.page);
-        let (pages, scene) = self.on_pages();
-        let content = pages.get_mut(page);
+        let (content, scene) = self.on_page();
         let reply = match action.rows(extent.visible) {
             None => content.act(action, &scene),
             Some(by) => {

@@ -36,8 +36,9 @@ use super::arrangement::{Layout, Scale, ThemeName};
 use super::job::Job;
 use super::jobs::JobList;
 use super::message::{Effect, Message};
+use super::pages::fleet::FleetPage;
 use super::pages::processes::{ProcessColumn, Processes};
-use super::pages::{Page, Pages};
+use super::pages::{Content, Page, Pages};
 use super::theme::Palette;
 use super::widgets::{Drawn, Scene};
 pub use options::AppOptions;
@@ -53,6 +54,8 @@ pub struct App {
     options: AppOptions,
     page: Page,
     pages: Pages,
+    /// Runs over many machines, in place of jobs and their pages.
+    fleet: Option<FleetPage>,
     popup: Option<Popup>,
     /// The open list of jobs: above the page and below the popup. It stays open while there is no job.
     list: Option<JobList>,
@@ -91,6 +94,11 @@ impl App {
         app
     }
 
+    /// The screen of `trainmon fleet`, which waits for the first answer of Prometheus.
+    pub fn fleet(options: AppOptions, size: (u16, u16)) -> Self {
+        Self { fleet: Some(FleetPage::default()), ..Self::with_jobs(Vec::new(), options, size) }
+    }
+
     fn with_jobs(jobs: Vec<Job>, mut options: AppOptions, size: (u16, u16)) -> Self {
         if options.themes.is_empty() {
             options.themes = Palette::choices(options.theme.palette);
@@ -100,6 +108,7 @@ impl App {
             options,
             page: layout.page.unwrap_or_default(),
             pages: Pages::default(),
+            fleet: None,
             popup: None,
             list: None,
             notice: None,
@@ -203,10 +212,14 @@ impl App {
         scene(&self.options, self.job())
     }
 
-    /// The pages, and what they may read.
-    fn on_pages(&mut self) -> (&mut Pages, Scene<'_>) {
+    /// The current page, and what it may read.
+    fn on_page(&mut self) -> (&mut dyn Content, Scene<'_>) {
         let job = self.jobs.get(self.current).unwrap_or(&self.no_job);
-        (&mut self.pages, scene(&self.options, job))
+        let page: &mut dyn Content = match &mut self.fleet {
+            Some(fleet) => fleet,
+            None => self.pages.get_mut(self.page),
+        };
+        (page, scene(&self.options, job))
     }
 
     /// Whether the terminal is large enough for pages and popups. What is not visible cannot be confirmed.

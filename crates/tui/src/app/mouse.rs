@@ -82,9 +82,8 @@ impl App {
             }
             Hit::Chart | Hit::Ruler => self.seek(column, area),
             hit => {
-                let page = self.page;
-                let (pages, scene) = self.on_pages();
-                let reply = pages.get_mut(page).click(hit, &scene);
+                let (page, scene) = self.on_page();
+                let reply = page.click(hit, &scene);
                 self.reply(reply)
             }
         }

@@ -14,7 +14,7 @@ pub struct AppOptions {
     pub theme: Theme,
     /// How much of the past is kept.
     pub limits: Limits,
-    /// Whether signals and nice values may be sent.
+    /// Whether signals may be sent.
     pub may_signal: bool,
     /// Whether the job may be asked for a profile, which slows it down for a moment.
     pub may_profile: bool,

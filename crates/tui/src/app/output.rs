@@ -2,12 +2,14 @@
 //! screenful.
 
 use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
+use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::Style;
+use ratatui::text::Span;
+use ratatui::widgets::Widget;
 
 use super::App;
 use crate::pages::keys::{Action, key_of};
-use crate::widgets::{PopupBox, write_fit};
+use crate::widgets::PopupBox;
 use trainmon_base::text::fit;
 
 /// With fewer rows for the page than this, the line is left out.
@@ -19,9 +21,9 @@ pub(super) fn line(buf: &mut Buffer, area: Rect, app: &App) -> Rect {
     let output = if area.height > ROWS_LEAST { app.output() } else { None };
     let line = output.and_then(|output| output.last_line());
     let Some(line) = line else { return area };
-    let rest = Rect { height: area.height - 1, ..area };
-    let row = Rect { y: rest.bottom(), height: 1, ..area };
-    write_fit(buf, row, &format!(" {} output · {line}", key_of(Action::Output)), app.scene().theme.dim());
+    let [rest, row] = Layout::vertical([Constraint::Fill(1), Constraint::Length(1)]).areas(area);
+    let text = fit(&format!(" {} output · {line}", key_of(Action::Output)), usize::from(row.width));
+    Span::styled(text, app.scene().theme.dim()).render(row, buf);
     rest
 }
 

@@ -94,15 +94,15 @@ impl App {
     /// Passes the prompt's text to the list or the page, and closes the prompt when it is done.
     fn typed(&mut self, done: bool) -> Vec<Effect> {
         let Some(Popup::Prompt(prompt)) = &self.popup else { return Vec::new() };
-        let (page, purpose, text) = (self.page, prompt.purpose, prompt.text.clone());
+        let (purpose, text) = (prompt.purpose, prompt.text.clone());
         if done {
             self.popup = None;
         }
         if self.list.is_some() {
             return self.on_list(|list, jobs, _| list.typed(purpose, text.trim(), done, jobs));
         }
-        let (pages, scene) = self.on_pages();
-        pages.get_mut(page).typed(purpose, &text, &scene);
+        let (page, scene) = self.on_page();
+        page.typed(purpose, &text, &scene);
         vec![Effect::Redraw]
     }
 

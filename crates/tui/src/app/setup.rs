@@ -6,12 +6,12 @@ use super::App;
 use crate::arrangement::Scale;
 use crate::message::Effect;
 use crate::pages::processes::{COLUMNS, ProcessColumn};
-use crate::theme::{Depth, Theme};
+use crate::theme::Depth;
 use crate::widgets::menu::moved;
-use crate::widgets::{PopupBox, cells, write, write_fit};
+use crate::widgets::{PopupBox, cells};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use ratatui::style::Style;
+use ratatui::text::{Line, Span};
 use trainmon_base::text::{fit, named_enum};
 
 /// Current position in the settings.
@@ -35,15 +35,15 @@ named_enum! {
         Ascii = "ASCII only",
         Colors = "Colors",
         Columns = "Process columns",
-        Signals = "Signals and renice",
+        Signals = "Signals",
     }
 }
 
 /// Width of the box, borders included.
 const WIDTH: u16 = 78;
 /// Cells from the name to the value, and from there to the hint.
-const VALUE: u16 = 26;
-const HINT: u16 = 14;
+const VALUE: usize = 26;
+const HINT: usize = 14;
 
 fn on_off(on: bool) -> String {
     if on { "on" } else { "off" }.to_owned()
@@ -170,29 +170,28 @@ impl App {
             let choices = self.column_choices();
             let below = " Enter show or hide · - + move · Esc back ";
             let popup = PopupBox { title: " Process columns ", below, width: WIDTH };
-            return popup.list(buf, area, &choices, setup.column, theme, |buf, row, (column, shown)| {
-                let mark = if *shown { 'x' } else { ' ' };
-                let text = format!("[{mark}] {:<12} {}", column.spec().word, column.spec().meaning);
-                write_fit(buf, row, &text, Style::new());
-            });
+            let row = |(column, is_shown): (ProcessColumn, bool)| {
+                let (mark, spec) = (if is_shown { 'x' } else { ' ' }, column.spec());
+                let row = format!("[{mark}] {:<12} {}", spec.word, spec.meaning);
+                Line::from(fit(&row, usize::from(area.width.min(WIDTH).saturating_sub(4))))
+            };
+            return popup.list(buf, area, choices.into_iter().map(row), setup.column, theme);
         }
         let below = " Enter Left Right change · Esc close ";
         let popup = PopupBox { title: " Settings ", below, width: WIDTH };
-        popup.list(buf, area, &Setting::ALL, setup.row, theme, |buf, row, setting| {
-            let (value, hint) = self.setting(*setting);
-            draw_setting(buf, row, setting.word(), &value, hint, theme);
+        let rows = Setting::ALL.into_iter().map(|setting| {
+            let (value, hint) = self.setting(setting);
+            let value = format!("{value:<HINT$}");
+            // Half a hint is worse than no hint.
+            let room = usize::from(area.width.min(WIDTH).saturating_sub(4))
+                .saturating_sub(VALUE + usize::from(cells(&value)));
+            let hint = if usize::from(cells(hint)) > room { "" } else { hint };
+            Line::from_iter([
+                Span::raw(format!("{:<VALUE$}", setting.word())),
+                Span::styled(value, theme.strong()),
+                Span::styled(hint, theme.dim()),
+            ])
         });
-    }
-}
-
-fn draw_setting(buf: &mut Buffer, row: Rect, name: &str, value: &str, hint: &str, theme: Theme) {
-    write(buf, row.x, row.y, row.right(), name, Style::new());
-    let x = row.x + VALUE;
-    let value = fit(value, usize::from(row.right().saturating_sub(x)));
-    let end = write(buf, x, row.y, row.right(), &value, theme.strong());
-    let x = (x + HINT).max(end + 1);
-    // Half a hint is worse than no hint.
-    if x + cells(hint) <= row.right() {
-        write(buf, x, row.y, row.right(), hint, theme.dim());
+        popup.list(buf, area, rows, setup.row, theme);
     }
 }

@@ -2,10 +2,12 @@
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use ratatui::text::{Line, Span, Text};
+use ratatui::widgets::Widget;
 
 use crate::labels::advice_line;
-use crate::widgets::{Scene, card, cells, write_fit};
-use trainmon_base::text::sanitise;
+use crate::widgets::{Scene, card, cells};
+use trainmon_base::text::{fit, sanitise};
 
 /// Minimum width for pages.
 pub const MIN_WIDTH: u16 = 60;
@@ -38,7 +40,6 @@ pub fn draw(buf: &mut Buffer, area: Rect, scene: &Scene<'_>) {
     lines.truncate(usize::from(area.height.saturating_sub(1)).max(1));
     lines.push((size, theme.dim()));
     lines.push(("q quits".to_owned(), theme.dim()));
-    for ((text, style), row) in lines.iter().zip(area.rows()) {
-        write_fit(buf, row, text, *style);
-    }
+    let lines = lines.into_iter().map(|(text, style)| Span::styled(fit(&text, usize::from(area.width)), style));
+    Text::from_iter(lines.map(Line::from)).render(area, buf);
 }

@@ -46,8 +46,11 @@ impl App {
             }
             Message::ProfileStage(key, stage) => self.profile_goes_on(key, stage),
             Message::Profile(key, taken) => self.profile_taken(key, taken),
-            // Has a screen of its own.
-            Message::Fleet(_) => Vec::new(),
+            Message::Fleet(answer) => {
+                let Some(fleet) = &mut self.fleet else { return Vec::new() };
+                fleet.take(answer);
+                vec![Effect::Redraw]
+            }
             Message::Notice(text) => self.say(&text),
             Message::Quit => vec![Effect::Quit],
         }
@@ -93,9 +96,8 @@ impl App {
 
     /// Updates the page and the list of jobs to the moment shown.
     pub(super) fn refresh(&mut self) {
-        let page = self.page;
-        let (pages, scene) = self.on_pages();
-        pages.get_mut(page).refresh(&scene);
+        let (page, scene) = self.on_page();
+        page.refresh(&scene);
         if let Some(list) = &mut self.list {
             list.refresh(&self.jobs);
         }

@@ -1,19 +1,21 @@
 //! Drawing: the state as cells of a buffer. It decides and changes nothing, and returns what was drawn where.
 
 use ratatui::buffer::Buffer;
-use ratatui::layout::{Margin, Rect};
+use ratatui::layout::{Constraint, Layout, Margin, Rect};
 use ratatui::style::Style;
+use ratatui::text::Span;
+use ratatui::widgets::Widget;
 
 use super::popup::Popup;
 use super::too_small::{self, MIN_HEIGHT, MIN_WIDTH};
 use super::{App, bars, output};
 use crate::jobs::{self, view::JobsScene};
-use crate::pages::Page;
 use crate::pages::keys::{Action, key_of};
+use crate::pages::{Content, Page};
 use crate::summary::{self, SummaryLine};
 use crate::theme;
 use crate::widgets::panel::framed;
-use crate::widgets::{Drawn, PopupBox, Scene, card, write_fit};
+use crate::widgets::{Drawn, PopupBox, Scene, card};
 use trainmon_base::text::wrap;
 
 /// Maximum width of the summary of a run.
@@ -22,16 +24,17 @@ const SUMMARY: u16 = 100;
 /// Draws the whole screen into `buf`, which must be empty.
 pub fn draw(buf: &mut Buffer, app: &App) -> Drawn {
     let (area, scene, mut drawn) = (buf.area, app.scene(), Drawn::default());
-    if app.jobs.is_empty() {
+    if let Some(fleet) = &app.fleet {
+        let top = app.scroll.get(app.page.index()).copied().unwrap_or(0);
+        fleet.draw(buf, area, &scene, top, &mut drawn);
+    } else if app.jobs.is_empty() {
         jobs::view::around(buf, scene.theme);
         popups(buf, app, &scene, &mut drawn);
     } else if area.width < MIN_WIDTH || area.height < MIN_HEIGHT {
         too_small::draw(buf, area, &scene);
     } else {
         let page = app.pages.get(app.page);
-        let (title, rest) = split(area, 1);
-        let (answer, rest) = split(rest, card::rows(area));
-        let (body, footer) = split(rest, rest.height.saturating_sub(1));
+        let [title, answer, body, footer] = parts(area);
         let body = output::line(buf, body, app);
         bars::header(buf, title, app);
         card::draw(buf, answer, &scene);
@@ -40,12 +43,8 @@ pub fn draw(buf: &mut Buffer, app: &App) -> Drawn {
         let body = if framed(area) && app.page != Page::Overview { body.inner(Margin::new(1, 0)) } else { body };
         if scene.job.is_trace() && app.page.spec().needs_samples {
             let key = key_of(Action::Go(Page::Profile));
-            write_fit(
-                buf,
-                body,
-                &format!("A trace has no samples over time: press {key} for its profile."),
-                scene.theme.dim(),
-            );
+            let text = format!("A trace has no samples over time: press {key} for its profile.");
+            Span::styled(text, scene.theme.dim()).render(body, buf);
         } else {
             page.draw(buf, body, &scene, top, &mut drawn);
         }
@@ -57,10 +56,11 @@ pub fn draw(buf: &mut Buffer, app: &App) -> Drawn {
     drawn
 }
 
-/// Splits off the first rows of an area.
-fn split(area: Rect, rows: u16) -> (Rect, Rect) {
-    let height = rows.min(area.height);
-    (Rect { height, ..area }, Rect { y: area.y + height, height: area.height - height, ..area })
+/// The header, the answer, the page, and the footer.
+fn parts(area: Rect) -> [Rect; 4] {
+    let rows =
+        [Constraint::Length(1), Constraint::Length(card::rows(area)), Constraint::Fill(1), Constraint::Length(1)];
+    Layout::vertical(rows).areas(area)
 }
 
 /// Marks the selected moment in all timelines of the page: a line through blank cells, and its color on all others.
@@ -107,8 +107,7 @@ fn popups(buf: &mut Buffer, app: &App, scene: &Scene<'_>, drawn: &mut Drawn) {
 /// The summary of the job's run, below the last verdict.
 fn run_summary(buf: &mut Buffer, scene: &Scene<'_>) {
     let Some(run) = scene.job.summary() else { return };
-    let (_, below) = split(buf.area, 1 + card::rows(buf.area));
-    let (body, _) = split(below, below.height.saturating_sub(1));
+    let [.., body, _] = parts(buf.area);
     let width = SUMMARY.min(body.width.saturating_sub(4));
     let lines = summary::lines(run, scene.zone, scene.price).into_iter().flat_map(|(line, text)| {
         let style = if line == SummaryLine::Advice { scene.theme.strong() } else { Style::new() };

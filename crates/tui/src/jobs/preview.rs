@@ -3,14 +3,16 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::Widget;
 
 use super::JobList;
-use crate::charts::{self, ChartColumns};
+use crate::charts::{ChartColumns, FilledTimeline, LoopTimeline};
 use crate::format;
 use crate::job::Job;
 use crate::labels;
 use crate::theme::{Theme, WithLook};
-use crate::widgets::{ChartLine, Text, Top, card, count, write, write_fit, write_lines};
+use crate::widgets::{ChartLine, Text, Top, card, count, write_lines};
 use trainmon_attach::jobs::JobCandidate;
 use trainmon_base::text::sanitise;
 use trainmon_diagnosis::diagnosis::verdict::Class;
@@ -77,12 +79,14 @@ fn timelines(buf: &mut Buffer, area: Rect, job: &Job, theme: Theme) {
     let mut band = chart;
     for (ChartLine(about, name, of, _), none) in shown {
         let text = format!("{name:<5}{}", format::percent(latest.and_then(of).map(f64::from)));
-        write(buf, area.x, band.y, band.x, &text, theme.series(about).patch(theme.strong()));
+        Span::styled(text, theme.series(about).patch(theme.strong()))
+            .render(Rect { x: area.x, width: NAME, ..band }, buf);
         let columns = ChartColumns::gather(&job.history.timeline, window, of);
         if columns.values().all(|v| v.is_none()) {
-            write(buf, band.x, band.y, band.right(), none, theme.dim());
+            Span::styled(none, theme.dim()).render(band, buf);
         } else {
-            charts::timeline(buf, band, &columns, 100.0, |_| about.look(), theme);
+            let look = |_| about.look();
+            FilledTimeline { columns: &columns, max: 100.0, look, theme }.render(band, buf);
         }
         band.y += height;
     }
@@ -96,8 +100,9 @@ fn timelines(buf: &mut Buffer, area: Rect, job: &Job, theme: Theme) {
         || "Main –".to_owned(),
         |(activity, share)| format!("The loop {}: {}", activity.verb(), format::share(Some(share))),
     );
-    write(buf, area.x, band.y, band.x, &text, theme.strong());
-    charts::stacked(buf, band, &job.history.timeline, window, job.latest_verdict(), theme);
+    Span::styled(text, theme.strong()).render(Rect { x: area.x, width: NAME, ..band }, buf);
+    let (timeline, verdict) = (&job.history.timeline, job.latest_verdict());
+    LoopTimeline { timeline, window, verdict, theme }.render(band, buf);
 }
 
 /// A process that may be training: its numbers, and its full command line.
@@ -129,12 +134,9 @@ pub fn candidate(buf: &mut Buffer, area: Rect, candidate: &JobCandidate, theme: 
     // The last row says what Enter does.
     let room = usize::from(area.height).saturating_sub(text.lines.len() + 1).max(1);
     text.at_most(room, &c.command, Style::new());
-    text.lines.truncate(usize::from(area.height.saturating_sub(1)));
+    text.lines.resize(usize::from(area.height.saturating_sub(1)), Line::default());
+    text.at_most(1, "Enter attaches. The job keeps running unchanged.", theme.dim());
     write_lines(buf, area, &text.lines);
-    if area.height > 1 {
-        let last = Rect { y: area.bottom() - 1, height: 1, ..area };
-        write_fit(buf, last, "Enter attaches. The job keeps running unchanged.", theme.dim());
-    }
 }
 
 /// Nothing is selected: what the list would show.

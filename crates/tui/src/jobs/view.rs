@@ -1,27 +1,25 @@
 //! The list of jobs: attached ones, then the processes that may be training; over a page, or as the first screen.
 
 use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
-use ratatui::style::Style;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Borders, Cell, Clear, Padding, Row, StatefulWidget, Table, TableState, Widget};
 
 use super::{JobList, JobRow, facts, preview};
 use crate::format;
 use crate::job::Job;
 use crate::labels::{number, short_command};
 use crate::theme::Theme;
-use crate::widgets::table::{self, Column};
-use crate::widgets::{
-    Drawn, Extent, Hit, PopupBox, Prompt, card, cells, count, list, write, write_fit, write_right, write_up,
-};
+use crate::widgets::{Drawn, Extent, Hit, PopupBox, Prompt, card, count, write_up};
 use trainmon_attach::jobs::JobKey;
 use trainmon_base::text::{fit, sanitise};
 use trainmon_diagnosis::diagnosis::causes::verdict_name;
 use trainmon_diagnosis::diagnosis::verdict::{Class, Phase};
 
-/// Columns before what a job does: mark, PID, and age.
-const BEFORE: [Column; 4] = [("", -2), ("", 7), ("", 2), ("", -10)];
-/// Their cells.
-const WHAT: u16 = 21;
+/// Cells of the mark of the job on the screen, of a PID, and of an age.
+const CELLS_OF_MARK: u16 = 1;
+const CELLS_OF_PID: u16 = 7;
+const CELLS_OF_AGE: u16 = 9;
 
 /// What the list shows.
 pub struct JobsScene<'a> {
@@ -45,12 +43,13 @@ pub struct JobsScene<'a> {
 pub fn around(buf: &mut Buffer, theme: Theme) {
     let area = buf.area;
     if area.height > 2 {
-        let title = Rect { height: 1, ..area };
+        let [title, _, last] =
+            Layout::vertical([Constraint::Length(1), Constraint::Fill(1), Constraint::Length(1)]).areas(area);
         buf.set_style(title, theme.bar());
-        let x = write(buf, area.x, area.y, area.right(), " trainmon ", theme.bar().patch(theme.strong()));
-        write(buf, x, area.y, area.right(), "choose a job to attach to", theme.bar());
-        let last = "Attaching changes nothing in the job: no process is stopped or modified.";
-        write_fit(buf, Rect { y: area.bottom() - 1, height: 1, ..area }, last, theme.dim());
+        let name = Span::styled(" trainmon ", theme.strong());
+        Line::from_iter([name, Span::raw("choose a job to attach to")]).render(title, buf);
+        let text = "Attaching changes nothing in the job: no process is stopped or modified.";
+        Span::styled(fit(text, usize::from(area.width)), theme.dim()).render(last, buf);
     }
 }
 
@@ -68,39 +67,34 @@ pub fn draw(buf: &mut Buffer, scene: &JobsScene<'_>, drawn: &mut Drawn) {
     let plan = plan(popup.frame_at(buf, frame, theme));
     rows(buf, &plan, scene, drawn);
     prompt(buf, plan.prompt, scene);
-    if plan.beside {
-        for y in plan.preview.top()..plan.preview.bottom() {
-            write(buf, plan.preview.x.saturating_sub(2), y, plan.preview.x, "│", theme.dim());
-        }
-    } else if plan.preview.y > plan.prompt.y {
-        let line = "─".repeat(usize::from(plan.preview.width));
-        write(buf, plan.preview.x, plan.preview.y - 1, plan.preview.right(), &line, theme.dim());
-    }
+    let edge = if plan.beside { Borders::LEFT } else { Borders::TOP };
+    let edge = Block::new().borders(edge).border_style(theme.dim());
+    let edge = if plan.beside { edge.padding(Padding::left(1)) } else { edge };
+    (&edge).render(plan.preview, buf);
+    let preview = edge.inner(plan.preview);
     match scene.list.selected {
         Some(JobRow::Attached(key)) => {
             if let Some(job) = scene.jobs.iter().find(|job| job.key == key) {
-                preview::job(buf, plan.preview, job, theme);
+                preview::job(buf, preview, job, theme);
             }
         }
         Some(JobRow::Candidate(pid)) => {
             if let Some(candidate) = scene.list.candidate(pid) {
-                preview::candidate(buf, plan.preview, candidate, theme);
+                preview::candidate(buf, preview, candidate, theme);
             }
         }
-        None => preview::nothing(buf, plan.preview, scene.list, theme),
+        None => preview::nothing(buf, preview, scene.list, theme),
     }
 }
 
 /// The parts of the list of jobs.
 #[derive(Debug, Clone, Copy)]
 struct JobsPlan {
-    /// Names of the columns.
-    heading: Rect,
-    /// The rows.
-    rows: Rect,
+    /// The rows, with their headings.
+    table: Rect,
     /// The open prompt, or a note.
     prompt: Rect,
-    /// The selected row in full.
+    /// The selected row in full, in a block that keeps it apart.
     preview: Rect,
     /// Whether the preview is to the right of the rows, not below them.
     beside: bool,
@@ -110,20 +104,13 @@ struct JobsPlan {
 /// tiny terminals, parts are empty.
 fn plan(inner: Rect) -> JobsPlan {
     let beside = inner.width >= 150;
-    let (list, preview) = if beside {
-        let width = inner.width * 3 / 5;
-        let preview = Rect { x: inner.x + width + 2, width: inner.width - width - 2, ..inner };
-        (Rect { width, ..inner }, preview)
+    let [list, preview] = if beside {
+        Layout::horizontal([Constraint::Length(inner.width * 3 / 5), Constraint::Fill(1)]).areas(inner)
     } else {
-        let below = inner.height * 11 / 20;
-        let list = Rect { height: inner.height - below, ..inner };
-        // A line between the two.
-        (list, Rect { y: list.bottom() + below.min(1), height: below.saturating_sub(1), ..inner })
+        Layout::vertical([Constraint::Fill(1), Constraint::Length(inner.height * 11 / 20)]).areas(inner)
     };
-    let heading = Rect { height: list.height.min(1), ..list };
-    let prompt = Rect { y: list.bottom().saturating_sub(1).max(list.y), height: list.height.min(1), ..list };
-    let rows = Rect { y: heading.bottom(), height: list.height.saturating_sub(2), ..list };
-    JobsPlan { heading, rows, prompt, preview, beside }
+    let [table, prompt] = Layout::vertical([Constraint::Fill(1), Constraint::Length(1)]).areas(list);
+    JobsPlan { table, prompt, preview, beside }
 }
 
 fn title(scene: &JobsScene<'_>) -> String {
@@ -141,30 +128,33 @@ fn title(scene: &JobsScene<'_>) -> String {
 
 fn rows(buf: &mut Buffer, plan: &JobsPlan, scene: &JobsScene<'_>, drawn: &mut Drawn) {
     let theme = scene.theme;
-    buf.set_style(plan.heading, theme.heading());
-    if plan.heading.height > 0 {
-        let steps = if scene.jobs.is_empty() { "" } else { "STEPS/S" };
-        let headings = ["", "PID", "RUNS FOR", "VERDICT OR FACTS", steps, "COMMAND"];
-        line(buf, plan.heading, headings, scene, theme.heading());
-    }
     let (lines, selected) = (&scene.list.lines, scene.list.selected_line());
+    let extent =
+        Extent { top: scene.top, visible: usize::from(plan.table.height.saturating_sub(1)), total: lines.len() };
     // The heading above the first candidate is shown with it.
     let above = selected.and_then(|line| line.checked_sub(1)).filter(|line| lines.get(*line) == Some(&None));
-    let extent = Extent { top: scene.top, visible: usize::from(plan.rows.height), total: lines.len() };
-    let top = above.map_or(scene.top, |heading| extent.showing(heading).top);
-    let extent = list(buf, plan.rows, lines, top, selected, theme, |buf, row, line| match line {
+    let extent = above.map_or(extent, |heading| extent.showing(heading)).showing(selected.unwrap_or(0));
+    let columns = JobColumns::new(plan.table.width, scene);
+    let steps = if scene.jobs.is_empty() { "" } else { "STEPS/S" };
+    let headings = ["", "PID", "RUNS FOR", "VERDICT OR FACTS", steps, "COMMAND"];
+    let header = columns.row(headings).style(theme.heading());
+    let rows = lines.iter().skip(extent.top).take(extent.visible).map(|line| match line {
         None => {
-            write_fit(buf, row, &between(scene), theme.dim());
+            let cell = Cell::from(fit(&between(scene), usize::from(plan.table.width)));
+            Row::new([cell.column_span(count(columns.0.len()))]).style(theme.dim())
         }
-        Some(JobRow::Attached(key)) => attached(buf, row, *key, scene),
-        Some(JobRow::Candidate(pid)) => candidate(buf, row, *pid, scene),
+        Some(JobRow::Attached(key)) => attached(*key, scene, &columns).unwrap_or_default(),
+        Some(JobRow::Candidate(pid)) => candidate(*pid, scene, &columns).unwrap_or_default(),
     });
+    let table = Table::new(rows, columns.0.map(Constraint::Length)).header(header);
+    let mut state = TableState::new().with_selected(selected.and_then(|line| line.checked_sub(extent.top)));
+    StatefulWidget::render(table.row_highlight_style(theme.selected()), plan.table, buf, &mut state);
     drawn.popup = extent;
-    drawn.hits.push((plan.rows, Hit::Row(extent.top)));
+    let rows = Rect { y: plan.table.y + 1, height: plan.table.height.saturating_sub(1), ..plan.table };
+    drawn.hits.push((rows, Hit::Row(extent.top)));
     let more = extent.last_top().saturating_sub(extent.top);
     if more > 0 {
-        let text = format!(" {more} more below");
-        write_right(buf, plan.prompt.x, plan.prompt.y, plan.prompt.right(), &text, theme.dim());
+        Line::styled(format!(" {more} more below"), theme.dim()).right_aligned().render(plan.prompt, buf);
     }
 }
 
@@ -184,28 +174,36 @@ fn between(scene: &JobsScene<'_>) -> String {
     }
 }
 
-/// Draws a row: mark, PID, age, what the job does, steps per second if they have a column, and command.
-fn line(buf: &mut Buffer, row: Rect, said: [&str; 6], scene: &JobsScene<'_>, style: Style) {
-    let [mark, pid, age, what, steps, command] = said;
-    // The step rate and its blanks, which only attached jobs have.
-    let (rate, gap) = if scene.jobs.is_empty() { (0, "") } else { (7, " ") };
-    // As much of what a job does as fits beside its command; the preview has all of it.
-    let width = (row.width.saturating_sub(WHAT + 1 + rate + count(gap.len())) * 2 / 3).max(10);
-    let start = table::row(&BEFORE, [mark, pid, "", age]) + &table::set(what, -(width as i16 + 1));
-    let start = start + &table::set(steps, rate as i16) + gap;
-    let room = usize::from(row.width.saturating_sub(cells(&start)));
-    write(buf, row.x, row.y, row.right(), &(start + &fit(command, room)), style);
+/// Cells of each column: mark, PID, age, what the job does, steps per second if they have a column, and command.
+struct JobColumns([u16; 6]);
+
+impl JobColumns {
+    fn new(width: u16, scene: &JobsScene<'_>) -> Self {
+        // Only attached jobs have a step rate.
+        let rate = if scene.jobs.is_empty() { 0 } else { 7 };
+        let left = width.saturating_sub(CELLS_OF_MARK + CELLS_OF_PID + CELLS_OF_AGE + rate + 5);
+        // As much of what a job does as fits beside its command; the preview has all of it.
+        let what = (left * 2 / 3).max(10);
+        Self([CELLS_OF_MARK, CELLS_OF_PID, CELLS_OF_AGE, what, rate, left.saturating_sub(what)])
+    }
+
+    fn row(&self, values: [&str; 6]) -> Row<'static> {
+        Row::from_iter(values.into_iter().zip(self.0).enumerate().map(|(place, (value, width))| match place {
+            1 | 4 => Cell::from(Line::from(value.to_owned()).right_aligned()),
+            _ => Cell::from(fit(value, usize::from(width))),
+        }))
+    }
 }
 
-fn attached(buf: &mut Buffer, row: Rect, key: JobKey, scene: &JobsScene<'_>) {
-    let Some(job) = scene.jobs.iter().find(|job| job.key == key) else { return };
+fn attached(key: JobKey, scene: &JobsScene<'_>, columns: &JobColumns) -> Option<Row<'static>> {
+    let job = scene.jobs.iter().find(|job| job.key == key)?;
     let mark = if scene.shown == job.key { ">" } else { "" };
     let age = job.archive().latest().and_then(|moment| moment.frame.job.age_s);
     let steps = if job.ended.is_none() { job.latest_verdict().and_then(|v| v.steps.per_s) } else { None };
     let steps = steps.map_or_else(String::new, |steps| format::number(Some(steps)));
     let (pid, age) = (job.target.pid.to_string(), number(age.map(format::duration)));
     let command = short_command(&job.target.command);
-    line(buf, row, [mark, &pid, &age, &standing(job), &steps, &command], scene, Style::new());
+    Some(columns.row([mark, &pid, &age, &standing(job), &steps, &command]))
 }
 
 /// Phase and verdict in as few words as possible.
@@ -226,11 +224,11 @@ fn standing(job: &Job) -> String {
     if job.ended.is_some() { format!("ENDED, {verdict}") } else { verdict }
 }
 
-fn candidate(buf: &mut Buffer, row: Rect, pid: u32, scene: &JobsScene<'_>) {
-    let Some(candidate) = scene.list.candidate(pid) else { return };
+fn candidate(pid: u32, scene: &JobsScene<'_>, columns: &JobColumns) -> Option<Row<'static>> {
+    let candidate = scene.list.candidate(pid)?;
     let (pid, age) = (candidate.pid.to_string(), number(candidate.age_s.map(|age| format::duration(age as f64))));
     let (what, command) = (facts(candidate).join(", "), short_command(&candidate.command));
-    line(buf, row, ["", &pid, &age, &what, "", &command], scene, Style::new());
+    Some(columns.row(["", &pid, &age, &what, "", &command]))
 }
 
 fn prompt(buf: &mut Buffer, area: Rect, scene: &JobsScene<'_>) {
@@ -239,13 +237,12 @@ fn prompt(buf: &mut Buffer, area: Rect, scene: &JobsScene<'_>) {
         return;
     }
     if let Some(prompt) = scene.prompt {
-        let blank = " ".repeat(usize::from(area.width));
-        write(buf, area.x, area.y, area.right(), &blank, theme.strong());
+        Clear.render(area, buf);
         prompt.draw(buf, area, theme);
     } else if let Some(notice) = scene.notice {
         write_up(buf, area, notice, theme.warning());
     } else if !scene.list.filter.is_empty() {
-        let area = Rect { width: area.width.saturating_sub(16), ..area };
-        write_fit(buf, area, &format!("filter: {}", scene.list.filter), theme.dim());
+        let text = fit(&format!("filter: {}", scene.list.filter), usize::from(area.width.saturating_sub(16)));
+        Span::styled(text, theme.dim()).render(area, buf);
     }
 }

@@ -45,8 +45,6 @@ pub enum Action {
     SearchNext,
     Filter,
     Kill,
-    NiceLess,
-    NiceMore,
     Setup,
     Jobs,
     NextJob,
@@ -54,6 +52,7 @@ pub enum Action {
     Export,
     Copy,
     Mouse,
+    Refresh,
     Redraw,
     Suspend,
 }
@@ -62,13 +61,7 @@ impl Action {
     /// Whether it is about processes: on any other page it opens theirs first.
     pub fn is_for_processes(self) -> bool {
         let table = matches!(self, Self::NextSort | Self::SortMenu | Self::Sort(_) | Self::Reverse | Self::Tree);
-        let rows = matches!(self, Self::Threads | Self::Search | Self::SearchNext | Self::Filter);
-        table || rows || self.is_for_one_process()
-    }
-
-    /// Whether it is done to the selected process.
-    pub fn is_for_one_process(self) -> bool {
-        matches!(self, Self::Kill | Self::NiceLess | Self::NiceMore)
+        table || matches!(self, Self::Threads | Self::Search | Self::SearchNext | Self::Filter | Self::Kill)
     }
 
     /// Rows by which it moves in a list with so many visible rows.

@@ -7,6 +7,7 @@ pub mod action;
 mod chain;
 mod cpu;
 mod findings;
+pub(crate) mod fleet;
 mod gpu;
 mod help;
 mod io;
@@ -96,8 +97,8 @@ pages! {
         needs: Needs { neighbours: true, ..NOTHING };
     /// disks, mounts under the job's data, page cache against storage, network
     Io io "IO" "IO" "5" "IO: disks, mounts, page cache, network";
-    /// tree or flat, every column sorts, filter, search, threads, stages; signals and nice values, each after a
-    /// question, once `signals = true`
+    /// tree or flat, every column sorts, filter, search, threads, stages; signals, each after a question, once
+    /// `signals = true`
     Processes processes "Processes" "Procs" "6" "processes of the job"
         footer: &[
             (Action::Enter, "process"),

@@ -1,8 +1,4 @@
-//! Colors as numbers: hex, xterm's palettes, contrast, and the nearest entry of a palette.
-//!
-//! The nearest entry is measured in Oklab, which the tests of the themes need anyway. ansi_colours has the LGPL; its
-//! entries are 1.2 times as far off (mean CIEDE2000 over random colors: 6.8, here 5.7). Those of anstyle-lossy are 1.1
-//! times as far off, and 1.2 times among the 16 named colors (18.1, here 15.3).
+//! Colors as numbers: hex, xterm's palettes, and the nearest entry of a palette.
 
 use std::ops::RangeInclusive;
 
@@ -29,20 +25,6 @@ impl TryFrom<String> for Rgb {
 impl Rgb {
     /// Black.
     pub const BLACK: Self = Self(0, 0, 0);
-    /// White.
-    pub const WHITE: Self = Self(255, 255, 255);
-
-    /// What a terminal shows for `color`, with xterm's defaults for the named ones; `None` for the terminal's own
-    /// foreground or background.
-    pub fn from_color(color: Color) -> Option<Self> {
-        match color {
-            Color::Reset => None,
-            Color::Rgb(r, g, b) => Some(Self(r, g, b)),
-            Color::Indexed(index) => Some(Self::indexed(index)),
-            named => ANSI.iter().find(|(_, c, _)| *c == named).map(|(_, _, rgb)| *rgb),
-        }
-    }
-
     /// Entry `index` of xterm's 256 colors (256colres.pl of xterm): 16 named ones, a 6×6×6 cube, 24 grays.
     pub fn indexed(index: u8) -> Self {
         let level = |step: u8| if step == 0 { 0 } else { 55 + 40 * step };
@@ -65,34 +47,21 @@ impl Rgb {
         Self(mix(self.0, other.0), mix(self.1, other.1), mix(self.2, other.2))
     }
 
-    /// Red, green and blue as amounts of light, 0–1 (IEC 61966-2-1).
-    pub(super) fn linear(self) -> [f64; 3] {
-        [self.0, self.1, self.2].map(|channel| {
-            let v = f64::from(channel) / 255.0;
-            if v <= 0.040_45 { v / 12.92 } else { ((v + 0.055) / 1.055).powf(2.4) }
-        })
-    }
-
-    /// Contrast of two colors, 1–21 (WCAG 2.1, 1.4.3).
-    pub fn contrast(self, other: Self) -> f64 {
-        let luminance = |color: Self| {
-            let [r, g, b] = color.linear();
-            0.2126 * r + 0.7152 * g + 0.0722 * b
-        };
-        let (a, b) = (luminance(self) + 0.05, luminance(other) + 0.05);
-        a.max(b) / a.min(b)
-    }
-
     /// The entries of xterm's 256 colors that have names.
     pub const NAMED_COLORS: RangeInclusive<u8> = 0..=15;
     /// Its cube and grays. People change the others.
     pub const FIXED: RangeInclusive<u8> = 16..=255;
 
-    /// The entry among these that looks most like this color.
+    /// The entry among these whose channels differ least from this color's, by the sum of squares.
     pub fn nearest(self, entries: RangeInclusive<u8>) -> u8 {
-        let own = oklab(self.linear());
-        let apart = |entry: &u8| distance(own, oklab(Self::indexed(*entry).linear()));
-        entries.min_by(|a, b| apart(a).total_cmp(&apart(b))).unwrap_or_default()
+        let apart = |entry: &u8| {
+            let Self(red, green, blue) = Self::indexed(*entry);
+            [(self.0, red), (self.1, green), (self.2, blue)]
+                .map(|(a, b)| u32::from(a.abs_diff(b)).pow(2))
+                .iter()
+                .sum::<u32>()
+        };
+        entries.min_by_key(apart).unwrap_or_default()
     }
 }
 
@@ -116,23 +85,6 @@ pub const ANSI: [(&str, Color, Rgb); 16] = [
     ("bright-white", Color::White, Rgb(255, 255, 255)),
 ];
 
-/// Lightness and two hue axes of a color given as light, spaced as the eye sees them: Björn Ottosson's Oklab (2020).
-pub(super) fn oklab([r, g, b]: [f64; 3]) -> [f64; 3] {
-    let l = (0.412_221_470_8 * r + 0.536_332_536_3 * g + 0.051_445_992_9 * b).cbrt();
-    let m = (0.211_903_498_2 * r + 0.680_699_545_1 * g + 0.107_396_956_6 * b).cbrt();
-    let s = (0.088_302_461_9 * r + 0.281_718_837_6 * g + 0.629_978_700_5 * b).cbrt();
-    [
-        0.210_454_255_3 * l + 0.793_617_785_0 * m - 0.004_072_046_8 * s,
-        1.977_998_495_1 * l - 2.428_592_205_0 * m + 0.450_593_709_9 * s,
-        0.025_904_037_1 * l + 0.782_771_766_2 * m - 0.808_675_766_0 * s,
-    ]
-}
-
-/// Distance of two points of Oklab, 0 for the same and 1 from black to white.
-pub(super) fn distance(a: [f64; 3], b: [f64; 3]) -> f64 {
-    a.iter().zip(b).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -153,16 +105,6 @@ mod tests {
         assert_eq!(Rgb::indexed(231), Rgb(255, 255, 255));
         assert_eq!(Rgb::indexed(232), Rgb(8, 8, 8));
         assert_eq!(Rgb::indexed(255), Rgb(238, 238, 238));
-        assert_eq!(Rgb::from_color(Color::Reset), None);
-        assert_eq!(Rgb::from_color(Color::White), Some(Rgb::WHITE));
-    }
-
-    #[test]
-    fn contrast_is_wcags() {
-        assert!((Rgb::BLACK.contrast(Rgb::WHITE) - 21.0).abs() < 1e-9);
-        assert!((Rgb::WHITE.contrast(Rgb::WHITE) - 1.0).abs() < 1e-9);
-        // The example of WebAIM's checker: #767676 on white is the lightest gray that passes AA.
-        assert!((Rgb(0x76, 0x76, 0x76).contrast(Rgb::WHITE) - 4.54).abs() < 0.01);
     }
 
     #[test]

@@ -1,11 +1,10 @@
 //! Bars of parts, and lists of bars, one for each worker or rank, side by side if the terminal is wide.
 
-use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
+use ratatui::text::Span;
 
 use super::panel;
-use super::text::write;
 
 /// How many bars fit side by side in `width` cells.
 pub fn columns(width: u16) -> u16 {
@@ -25,15 +24,9 @@ pub fn room(area: Rect, screen: Rect) -> usize {
     usize::from(area.height.saturating_sub(edges)) * usize::from(columns(area.width.saturating_sub(2 * (edges - 1))))
 }
 
-/// Draws a share, 0–1, as a bar of blocks; `rest` is drawn in the part that is not filled.
-pub fn share(buf: &mut Buffer, area: Rect, share: f64, style: Style, rest: Option<(&str, Style)>) {
-    let filled = (share.clamp(0.0, 1.0) * f64::from(area.width)).round() as u16;
-    for cell in 0..area.width {
-        let (glyph, style) = match rest {
-            _ if cell < filled => ("█", style),
-            Some(rest) => rest,
-            None => return,
-        };
-        write(buf, area.x + cell, area.y, area.right(), glyph, style);
-    }
+/// A share, 0–1, as a bar of `width` cells of blocks; `rest` fills the part that is not filled.
+pub fn share(width: u16, share: f64, style: Style, (rest, of_rest): (&str, Style)) -> [Span<'static>; 2] {
+    let filled = (share.clamp(0.0, 1.0) * f64::from(width)).round() as usize;
+    let left = usize::from(width).saturating_sub(filled);
+    [Span::styled("█".repeat(filled), style), Span::styled(rest.repeat(left), of_rest)]
 }

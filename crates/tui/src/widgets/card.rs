@@ -3,12 +3,15 @@
 //! It is read first, at three in the morning, so it is in the same place on every page and needs no color.
 
 use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
+use ratatui::layout::{Constraint, Layout, Margin, Rect};
 use ratatui::style::Style;
+use ratatui::symbols;
+use ratatui::text::{Line, Span, Text};
+use ratatui::widgets::{Block, Borders, Widget};
 
 use super::panel::{Panel, framed};
 use super::scene::Scene;
-use super::text::{Piece, behind, cells, write, write_fit, write_right};
+use super::text::{Piece, cells};
 use crate::format;
 use trainmon_base::text::{fit, fit_before, place_at_end, sanitise, wrap};
 use trainmon_diagnosis::diagnosis::verdict::{Class, CulpritKind, Phase, Verdict};
@@ -91,19 +94,20 @@ pub fn draw(buf: &mut Buffer, area: Rect, scene: &Scene<'_>) {
             edge: Some(edge),
         };
         let inner = panel.draw(buf, area, theme);
-        Rect { x: inner.x + 1, width: inner.width.saturating_sub(2), ..inner }
+        inner.inner(Margin::new(1, 0))
     } else {
-        for y in area.top()..area.bottom() {
-            write(buf, area.x, y, area.right(), "▌", edge);
-        }
-        let mut end = area.right();
-        if let Some(sure) = sure.filter(|sure| cells(sure) + cells(&heading.0) + 3 <= area.width) {
-            end = write_right(buf, area.x, area.y, area.right() - 1, &sure, theme.dim());
-        }
-        let head = Rect { x: area.x + 1, width: end.saturating_sub(area.x + 2), height: 1, ..area };
-        write_fit(buf, head, &heading.0, heading.1);
-        let below = Rect { y: area.y + 1, height: area.height.saturating_sub(1), ..area };
-        let text = behind(below, area.x + 1);
+        let block = Block::new()
+            .borders(Borders::LEFT)
+            .border_set(symbols::border::Set { vertical_left: "▌", ..symbols::border::PLAIN })
+            .border_style(edge);
+        (&block).render(area, buf);
+        let inner = block.inner(area);
+        let sure = sure.filter(|sure| cells(sure) + cells(&heading.0) + 3 <= area.width).unwrap_or_default();
+        let [head, text] = Layout::vertical([Constraint::Length(1), Constraint::Fill(1)]).areas(inner);
+        let lengths = [Constraint::Fill(1), Constraint::Length(cells(&sure)), Constraint::Length(1)];
+        let [head, at_right, _] = Layout::horizontal(lengths).areas(head);
+        Span::styled(fit(&heading.0, usize::from(head.width.saturating_sub(1))), heading.1).render(head, buf);
+        Span::styled(sure, theme.dim()).render(at_right, buf);
         Rect { width: text.width.saturating_sub(1), ..text }
     };
     match scene.verdict().filter(|verdict| !is_pending(verdict)) {
@@ -133,7 +137,7 @@ fn answer(buf: &mut Buffer, area: Rect, verdict: &Verdict, scene: &Scene<'_>) {
     let needed = u16::try_from(summary.len()).unwrap_or(u16::MAX).saturating_add(action_rows);
     let has_spare = needed < area.height;
     let also = if area.height >= 4 || has_spare { also(verdict) } else { None };
-    let also = also.or_else(|| others(scene).filter(|_| has_spare));
+    let also = if has_spare { also.or_else(|| others(scene)) } else { also };
     let also_rows = u16::from(also.is_some());
     let mut room = area.height - action_rows - also_rows;
     let line = verdict.culprits.iter().find(|culprit| culprit.kind == CulpritKind::Line);
@@ -141,44 +145,37 @@ fn answer(buf: &mut Buffer, area: Rect, verdict: &Verdict, scene: &Scene<'_>) {
     let place = if usize::from(cells(line)) + TITLE <= width { line } else { place_at_end(line) };
     // If a row stays empty, the answer stays short.
     room = room.min(u16::try_from(summary.len()).unwrap_or(u16::MAX)).max(1);
-    for (nth, (line, row)) in summary.iter().zip(area.rows()).take(usize::from(room)).enumerate() {
+    let mut lines: Vec<Line<'_>> = Vec::new();
+    for (nth, line) in summary.iter().take(usize::from(room)).enumerate() {
         let is_cut = nth + 1 == usize::from(room) && summary.len() > usize::from(room);
         // The place in the code is what a person needs most: it is kept.
         let place = if summary.iter().take(nth + 1).any(|line| line.contains(place)) { "" } else { place };
-        let line = if is_cut { &shortened(line, place, width) } else { line };
-        write_fit(buf, row, line, Style::new());
+        lines.push(if is_cut { shortened(line, place, width).into() } else { line.as_str().into() });
     }
-    let mut y = area.y + room;
     if action_rows > 0
         && let Some((text, worth)) = action
     {
         let style = if verdict.is_healthy() { theme.dim() } else { accent(scene).patch(theme.strong()) };
-        let row = Rect { y, height: 1, ..area };
-        let end = worth.map_or(row.right(), |worth| write_right(buf, row.x, y, row.right(), &worth, style) - 2);
-        let room = usize::from(end.saturating_sub(row.x));
+        let worth = worth.map_or_else(String::new, |worth| format!("  {worth}"));
+        let room = width.saturating_sub(usize::from(cells(&worth)));
+        let beside = |text: &str| {
+            let blanks = room.saturating_sub(usize::from(cells(text)));
+            Line::styled(format!("{text}{:blanks$}{worth}", ""), style)
+        };
         // Where it does not fit, its place in the code can go: the summary above names it.
         let short = text.split_once(": ").filter(|(_, place)| usize::from(cells(&text)) > room && *place == line);
         let on_two = wrap(&text, room.saturating_sub(2));
         let is_long = usize::from(cells(&text)) > room && also.is_none() && has_spare;
         match (short, on_two.as_slice()) {
             (None, [first, second]) if is_long => {
-                write(buf, row.x, y, end, first, style);
-                y += 1;
-                write(buf, row.x + 2, y, end, second, style);
+                lines.extend([beside(first), Line::styled(format!("  {second}"), style)]);
             }
-            (short, _) => {
-                let text =
-                    short.map_or_else(|| fit_before(&text, place_at_end(&text), room), |(what, _)| fit(what, room));
-                write(buf, row.x, y, end, &text, style);
-            }
+            (Some((what, _)), _) => lines.push(beside(&fit(what, room))),
+            (None, _) => lines.push(beside(&fit_before(&text, place_at_end(&text), room))),
         }
-        y += 1;
     }
-    if also_rows > 0
-        && let Some(also) = also
-    {
-        write_fit(buf, Rect { y, height: 1, ..area }, &also, theme.dim());
-    }
+    lines.extend(also.map(|also| Line::styled(fit(&also, width), theme.dim())));
+    Text::from(lines).render(area, buf);
 }
 
 /// The last line of a summary that is cut after it: up to the end of its last whole sentence if it has one, and then
@@ -262,7 +259,6 @@ fn pending(buf: &mut Buffer, area: Rect, scene: &Scene<'_>) {
         lines.push((format!("Watching PID {pid}: {when}."), Style::new()));
         lines.push(("The job runs on unchanged.".to_owned(), theme.dim()));
     }
-    for ((line, style), row) in lines.iter().zip(area.rows()) {
-        write_fit(buf, row, line, *style);
-    }
+    let lines = lines.into_iter().map(|(line, style)| Line::styled(fit(&line, usize::from(area.width)), style));
+    Text::from_iter(lines).render(area, buf);
 }

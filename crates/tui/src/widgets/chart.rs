@@ -1,14 +1,17 @@
 //! A timeline in a panel, and the time axis of several timelines.
 
 use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
+use ratatui::layout::{Margin, Rect};
+use ratatui::text::Span;
+use ratatui::widgets::Widget;
 
 use super::panel::Panel;
 use super::scene::Scene;
-use super::text::{Piece, cells, write, write_fit};
-use crate::charts::{self, ChartColumns};
+use super::text::{Piece, cells};
+use crate::charts::{self, ChartColumns, FilledTimeline, TimeRuler};
 use crate::format;
 use crate::theme::{Look, WithLook};
+use trainmon_base::text::fit;
 use trainmon_base::zone;
 use trainmon_diagnosis::diagnosis::verdict::Class;
 use trainmon_diagnosis::history::timeline::TimelinePoint;
@@ -85,14 +88,13 @@ impl ChartLine {
         let (Self(about, .., top), theme) = (*self, scene.theme);
         let columns = self.columns(area.width, scene);
         if !empty.is_empty() && columns.values().all(|value| value.is_none()) {
-            write_fit(buf, Rect { x: area.x + 1, width: area.width.saturating_sub(2), ..area }, empty, theme.dim());
+            let row = area.inner(Margin::new(1, 0));
+            Span::styled(fit(empty, usize::from(row.width)), theme.dim()).render(row, buf);
             return None;
         }
         let (max, label) = top.axis(columns.max());
-        match top {
-            Top::Fine => charts::timeline(buf, area, &columns, max, Look::of_pressure, theme),
-            _ => charts::timeline(buf, area, &columns, max, |_| about.look(), theme),
-        }
+        let look = |percent| if top == Top::Fine { Look::of_pressure(percent) } else { about.look() };
+        FilledTimeline { columns: &columns, max, look, theme }.render(area, buf);
         label.map(|label| (format!("0–{label}"), theme.dim()))
     }
 }
@@ -114,12 +116,12 @@ pub fn ruler(buf: &mut Buffer, area: Rect, scene: &Scene<'_>) {
         return;
     }
     let (Some(cell), Some(moment)) = (scene.cursor_cell(area.width), scene.job.cursor()) else {
-        charts::ruler(buf, area, scene.job.span_s(), "now", theme.dim());
+        TimeRuler { span_s: scene.job.span_s(), edge: "now", style: theme.dim() }.render(area, buf);
         return;
     };
     // The cursor's clock overwrites the axis.
-    charts::ruler(buf, area, scene.job.span_s(), "0s", theme.dim());
+    TimeRuler { span_s: scene.job.span_s(), edge: "0s", style: theme.dim() }.render(area, buf);
     let text = format!(" ▲{} ", zone::clock(moment.frame.unix_ms, scene.zone));
     let x = (area.x + cell).saturating_sub(1).max(area.x).min(area.right().saturating_sub(cells(&text)));
-    write(buf, x, area.y, area.right(), &text, theme.cursor());
+    Span::styled(text, theme.cursor()).render(Rect { x, width: area.right().saturating_sub(x), ..area }, buf);
 }

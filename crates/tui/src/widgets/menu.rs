@@ -3,10 +3,10 @@
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use ratatui::style::Style;
+use ratatui::text::Line;
 
 use super::popup::PopupBox;
-use super::text::{cells, write_fit};
+use super::text::cells;
 use crate::message::Effect;
 use crate::theme::Theme;
 use trainmon_base::text::wrap;
@@ -74,9 +74,8 @@ impl<C: Clone> Menu<C> {
         let widest = self.items.iter().map(|item| cells(&item.text)).max().unwrap_or(0).max(cells(&self.title));
         let title = format!(" {} ", self.title);
         let popup = PopupBox { title: &title, below: " Enter choose · Esc close ", width: widest.saturating_add(9) };
-        popup.list(buf, area, &self.items, self.selected, theme, |buf, row, item| {
-            write_fit(buf, row, &format!("{}  {}", item.key, item.text), Style::new());
-        });
+        let rows = self.items.iter().map(|item| Line::from(format!("{}  {}", item.key, item.text)));
+        popup.list(buf, area, rows, self.selected, theme);
     }
 }
 

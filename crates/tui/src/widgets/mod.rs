@@ -4,7 +4,6 @@ pub mod bars;
 pub mod card;
 pub mod chart;
 mod drawn;
-mod list;
 pub mod menu;
 pub mod panel;
 pub mod pipeline;
@@ -18,13 +17,9 @@ pub mod tile;
 
 pub use chart::{ChartLine, Top};
 pub use drawn::{Drawn, Extent, Hit};
-pub use list::list;
 pub use menu::{Confirm, Menu, MenuItem, MenuOutcome};
 pub use popup::PopupBox;
 pub use prompt::{Prompt, PromptKind, Typed};
 pub use scene::Scene;
 pub use scroll::{Scroll, beside, scrolled};
-pub use text::{
-    Piece, Text, behind, cells, count, cut, piece_rows, write, write_fit, write_lines, write_pieces, write_right,
-    write_up,
-};
+pub use text::{Piece, Text, cells, count, piece_lines, side_by_side, tabs, write_lines, write_up};

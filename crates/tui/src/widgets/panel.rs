@@ -4,8 +4,10 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, BorderType, Borders, Widget};
 
-use super::text::{Piece, cells, write, write_fit};
+use super::text::{Piece, cells};
 use crate::theme::Theme;
 use trainmon_base::text::fit;
 
@@ -13,6 +15,8 @@ use trainmon_base::text::fit;
 const FRAMED: (u16, u16) = (100, 30);
 /// Separator between two pieces of a value.
 const BETWEEN: &str = " · ";
+/// Fewest cells of a value that is cut.
+const LEAST_VALUE: u16 = 8;
 
 /// Whether panels on a screen of this size have frames.
 pub fn framed(screen: Rect) -> bool {
@@ -51,100 +55,50 @@ impl Panel {
 
     /// Draws the edges into `area` and returns what is left for the content.
     pub fn draw(&self, buf: &mut Buffer, area: Rect, theme: Theme) -> Rect {
-        let area = area.intersection(buf.area);
-        let edge = self.edge.unwrap_or(theme.edge());
-        if !framed(buf.area) {
-            let (top, content) = (Rect { height: area.height.min(1), ..area }, area);
-            self.rule(buf, top, edge);
-            return Rect { y: area.y + top.height, height: area.height - top.height, ..content };
-        }
-        if area.width < 4 || area.height < 2 {
-            return Rect { height: 0, ..area };
-        }
-        let (left, right, bottom) = (area.x, area.right() - 1, area.bottom() - 1);
-        for y in area.y + 1..bottom {
-            write(buf, left, y, area.right(), "│", edge);
-            write(buf, right, y, area.right(), "│", edge);
-        }
-        for (y, corners) in [(area.y, "╭╮"), (bottom, "╰╯")] {
-            let line = "─".repeat(usize::from(area.width) - 2);
-            let (first, last) = corners.split_at("╭".len());
-            write(buf, left, y, area.right(), &format!("{first}{line}{last}"), edge);
-        }
-        let x = label(buf, Rect::new(left + 2, area.y, area.width.saturating_sub(4), 1), &self.name);
-        self.values(buf, x + 1, area.y, right - 1, edge);
-        if !self.keys.is_empty() && cells(&self.keys) + 6 <= area.width {
-            let x = right - 2 - cells(&self.keys);
-            write(buf, x - 1, bottom, right, &format!(" {} ", self.keys), over(theme.dim()));
-        }
-        Rect { x: left + 1, y: area.y + 1, width: area.width - 2, height: area.height - 2 }
+        let (framed, edge) = (framed(buf.area), self.edge.unwrap_or(theme.edge()));
+        let (name, style) = &self.name;
+        let name = fit(name, usize::from(area.width.saturating_sub(6)));
+        let line = |cells: usize| Span::styled("─".repeat(cells), edge);
+        let values = self.values(area.width.saturating_sub(cells(&name) + 9 + u16::from(framed)), edge);
+        // What is in the edges inherits nothing from them.
+        let block = Block::new().border_type(BorderType::Rounded).border_style(edge).title_style(Style::reset());
+        let named = [Span::raw(" "), Span::styled(name, *style), Span::raw(" ")];
+        let block = if framed {
+            let keys = if cells(&self.keys) + 6 <= area.width { self.keys.as_str() } else { "" };
+            let at_right = |spans: Vec<Span<'static>>| {
+                let end = if spans.is_empty() { line(0) } else { line(1) };
+                Line::from_iter(spans.into_iter().chain([end])).right_aligned()
+            };
+            let keys =
+                if keys.is_empty() { Vec::new() } else { vec![Span::styled(format!(" {keys} "), theme.dim())] };
+            let named = Line::from_iter([line(1)].into_iter().chain(named));
+            block.borders(Borders::ALL).title_top(named).title_top(at_right(values)).title_bottom(at_right(keys))
+        } else {
+            let between = line(if values.is_empty() { 0 } else { 2 });
+            let spans = [line(2)].into_iter().chain(named).chain([between]).chain(values);
+            block.borders(Borders::TOP).title_top(Line::from_iter(spans))
+        };
+        (&block).render(area, buf);
+        block.inner(area)
     }
 
-    /// A rule with name and value: `── name ── value ────`.
-    fn rule(&self, buf: &mut Buffer, area: Rect, edge: Style) {
-        if area.is_empty() {
-            return;
-        }
-        write(buf, area.x, area.y, area.right(), &"─".repeat(usize::from(area.width)), edge);
-        let x = label(buf, Rect { x: area.x + 2, width: area.width.saturating_sub(3), ..area }, &self.name);
-        let values = self.fitting(area.right().saturating_sub(x + 5));
-        if values.is_empty() {
-            return;
-        }
-        let mut x = write(buf, x + 2, area.y, area.right(), " ", edge);
-        for (place, (text, style)) in values.iter().enumerate() {
-            x = write(buf, x, area.y, area.right(), if place == 0 { "" } else { BETWEEN }, edge);
-            x = write(buf, x, area.y, area.right(), text, over(*style));
-        }
-        write(buf, x, area.y, area.right(), " ", edge);
-    }
-
-    /// The values that fit into so many cells; the first one is cut if necessary.
-    fn fitting(&self, room: u16) -> Vec<Piece> {
+    /// The values that fit into so many cells, with a blank on each side; the first one is cut if necessary.
+    fn values(&self, room: u16, edge: Style) -> Vec<Span<'static>> {
         let mut used = 0;
-        let mut fitting = Vec::new();
+        let mut spans: Vec<Span<'static>> = Vec::new();
         for (text, style) in &self.value {
-            let more = cells(text) + if fitting.is_empty() { 0 } else { cells(BETWEEN) };
-            if used + more > room {
-                if fitting.is_empty() && room >= 8 {
-                    fitting.push((fit(text, usize::from(room)), *style));
-                }
+            let is_first = spans.is_empty();
+            let more = cells(text) + if is_first { 0 } else { cells(BETWEEN) };
+            if used + more > room && !(is_first && room >= LEAST_VALUE) {
                 break;
             }
-            used += more;
-            fitting.push((text.clone(), *style));
+            spans.push(if is_first { Span::raw(" ") } else { Span::styled(BETWEEN, edge) });
+            spans.push(Span::styled(fit(text, usize::from(room - used)), *style));
+            used += more.min(room);
         }
-        fitting
-    }
-
-    /// The values, right-aligned between `start` and `end`.
-    fn values(&self, buf: &mut Buffer, start: u16, y: u16, end: u16, edge: Style) {
-        let values = self.fitting(end.saturating_sub(start + 3));
-        let width: u16 = values.iter().map(|(text, _)| cells(text)).sum::<u16>()
-            + cells(BETWEEN) * u16::try_from(values.len().saturating_sub(1)).unwrap_or(0);
-        if values.is_empty() {
-            return;
+        if !spans.is_empty() {
+            spans.push(Span::raw(" "));
         }
-        let mut x = write(buf, end - width - 2, y, end, " ", Style::new());
-        for (place, (text, style)) in values.iter().enumerate() {
-            x = write(buf, x, y, end, if place == 0 { "" } else { BETWEEN }, edge);
-            x = write(buf, x, y, end, text, over(*style));
-        }
-        write(buf, x, y, end, " ", Style::new());
+        spans
     }
-}
-
-/// Writes a name with a blank on each side; returns where it ends.
-fn label(buf: &mut Buffer, area: Rect, (name, style): &Piece) -> u16 {
-    if name.is_empty() || area.width < 3 {
-        return area.x;
-    }
-    write(buf, area.x, area.y, area.right(), " ", Style::new());
-    let x = write_fit(buf, Rect { x: area.x + 1, width: area.width - 2, ..area }, name, over(*style));
-    write(buf, x, area.y, area.right(), " ", Style::new())
-}
-
-/// A style that inherits nothing from the edge below it.
-fn over(style: Style) -> Style {
-    Style::reset().patch(style)
 }

@@ -2,13 +2,15 @@
 //! frames, one on others.
 
 use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::text::{Line, Span, Text};
+use ratatui::widgets::Widget;
 
 use super::bars;
 use super::card::accent;
 use super::panel::framed;
 use super::scene::Scene;
-use super::text::{cells, write, write_fit};
+use super::text::cells;
 use crate::theme::Theme;
 use trainmon_base::text::fit;
 use trainmon_base::text::format::whole_percent;
@@ -56,42 +58,39 @@ fn in_columns(buf: &mut Buffer, area: Rect, mut stages: Vec<Stage>, scene: &Scen
         *widest -= 1;
     }
     let spare = (room(widths.len()) - widths.iter().sum::<u16>()) / (widths.len() as u16).max(1);
-    let mut x = area.x + 3;
-    for (place, (stage, width)) in stages.iter().zip(&widths).enumerate() {
-        one(buf, Rect { x, width: *width, ..area }, stage, scene);
-        x += width + spare.min(ARROW);
-        if place + 1 < stages.len() {
-            let arrow = if theme.ascii { "-->" } else { "──▶" };
-            write(buf, x + 1, area.y + 1, area.right(), arrow, theme.edge());
-            x += ARROW;
+    let arrow = if theme.ascii { " -->  " } else { " ──▶  " };
+    let columns = widths.iter().flat_map(|width| [*width, spare.min(ARROW), ARROW]).map(Constraint::Length);
+    let columns = Layout::horizontal([Constraint::Length(3)].into_iter().chain(columns)).split(area);
+    let columns: Vec<_> = columns.iter().copied().skip(1).collect();
+    for (place, (column, stage)) in (1..).zip(columns.chunks(3).zip(&stages)) {
+        let [text, _, to_next] = column else { return };
+        one(buf, *text, stage, scene);
+        if place < stages.len() {
+            let middle = Rect { y: to_next.y + 1, height: 1, ..*to_next };
+            Span::styled(arrow, theme.edge()).render(middle, buf);
         }
     }
 }
 
+/// Three lines; the mark is above the arrow, where there is room for it.
 fn one(buf: &mut Buffer, area: Rect, stage: &Stage, scene: &Scene<'_>) {
     let theme = scene.theme;
     let (style, mark) =
         if stage.limit { (accent(scene), mark(theme)) } else { (theme.series(stage.kind.class()), "") };
-    let name = if stage.limit { style.patch(theme.strong()) } else { theme.strong() };
-    // Above the arrow there is room for the mark.
-    let end = area.right() + ARROW - 1;
-    let room = end.saturating_sub(area.x + cells(mark)).min(area.width);
-    let x = write_fit(buf, Rect { width: room, ..area }, &stage.name, name);
-    write(buf, x, area.y, end, mark, style.patch(theme.strong()));
-    let middle = Rect { y: area.y + 1, height: 1, ..area };
-    match stage.busy {
-        Some(busy) => {
-            let bar = Rect { width: BAR.min(area.width.saturating_sub(5)), ..middle };
-            bars::share(buf, bar, busy, style, Some(("·", theme.edge())));
-            let text = format!("{:>3}%", whole_percent(busy));
-            write(buf, bar.right() + 1, middle.y, area.right() + 1, &text, style.patch(theme.strong()));
-        }
-        None => {
-            write_fit(buf, middle, &stage.word, style);
-            return;
-        }
+    let strong = style.patch(theme.strong());
+    let room = (area.width + ARROW - 1).saturating_sub(cells(mark)).min(area.width);
+    let name = Span::styled(fit(&stage.name, usize::from(room)), if stage.limit { strong } else { theme.strong() });
+    let mut lines = vec![Line::from_iter([name, Span::styled(mark, strong)])];
+    let word = fit(&stage.word, usize::from(area.width));
+    if let Some(busy) = stage.busy {
+        let mut bar =
+            Line::from_iter(bars::share(BAR.min(area.width.saturating_sub(5)), busy, style, ("·", theme.edge())));
+        bar.push_span(Span::styled(format!(" {:>3}%", whole_percent(busy)), strong));
+        lines.extend([bar, Line::styled(word, theme.dim())]);
+    } else {
+        lines.push(Line::styled(word, style));
     }
-    write_fit(buf, Rect { y: area.y + 2, height: 1, ..area }, &stage.word, theme.dim());
+    Text::from(lines).render(Rect { width: area.width + ARROW, ..area }, buf);
 }
 
 fn mark(theme: Theme) -> &'static str {
@@ -103,9 +102,9 @@ fn in_line(buf: &mut Buffer, area: Rect, stages: &[Stage], scene: &Scene<'_>) {
     let theme = scene.theme;
     let arrow = if theme.ascii { " -> " } else { " ─▶ " };
     // What to leave out until the rest fits: the words, the queue, all but the last words of long names.
-    let line = |step: usize| -> Vec<(String, bool, &Stage)> {
-        let shown = stages.iter().filter(|stage| step < 1 || stage.kind != StageKind::Queue);
-        let pieces = shown.map(|stage| {
+    let line = |step: usize| {
+        let mut line = Line::from(" ");
+        for stage in stages.iter().filter(|stage| step < 1 || stage.kind != StageKind::Queue) {
             let name = match stage.kind {
                 StageKind::Loop if stage.name == "training loop" => "loop".to_owned(),
                 _ if step >= 2 => fit(&stage.name, 12),
@@ -116,23 +115,17 @@ fn in_line(buf: &mut Buffer, area: Rect, stages: &[Stage], scene: &Scene<'_>) {
                 (None, StageKind::Queue) => format!(" {}", stage.word),
                 (None, _) => String::new(),
             };
-            (format!("{name}{value}"), stage.limit, stage)
-        });
-        pieces.collect()
-    };
-    let width = |line: &[(String, bool, &Stage)]| {
-        let text: u16 =
-            line.iter().map(|(text, limit, _)| cells(text) + if *limit { cells(mark(theme)) } else { 0 }).sum();
-        text + cells(arrow) * (line.len() as u16).saturating_sub(1)
-    };
-    let fitting = (0..3).map(line).find(|line| width(line) + 2 <= area.width).unwrap_or_else(|| line(2));
-    let mut x = area.x + 1;
-    for (place, (text, limit, stage)) in fitting.iter().enumerate() {
-        x = if place > 0 { write(buf, x, area.y, area.right(), arrow, theme.edge()) } else { x };
-        let style = if *limit { accent(scene).patch(theme.strong()) } else { theme.series(stage.kind.class()) };
-        x = write(buf, x, area.y, area.right(), text, style);
-        if *limit {
-            x = write(buf, x, area.y, area.right(), mark(theme), style);
+            if line.spans.len() > 1 {
+                line.push_span(Span::styled(arrow, theme.edge()));
+            }
+            let (style, mark) = match stage.limit {
+                true => (accent(scene).patch(theme.strong()), mark(theme)),
+                false => (theme.series(stage.kind.class()), ""),
+            };
+            line.push_span(Span::styled(format!("{name}{value}{mark}"), style));
         }
-    }
+        line
+    };
+    let fitting = (0..3).map(line).find(|line| line.width() < usize::from(area.width)).unwrap_or_else(|| line(2));
+    fitting.render(area, buf);
 }

@@ -1,13 +1,14 @@
 //! The box over a page.
 
 use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
-use ratatui::widgets::{Block, BorderType, Clear, Widget};
+use ratatui::layout::{Margin, Rect};
+use ratatui::text::{Line, Span, Text};
+use ratatui::widgets::{Block, BorderType, Clear, List, ListState, Padding, StatefulWidget, Widget};
 
 use super::drawn::{Drawn, Extent};
-use super::list::list;
-use super::text::{Piece, count, write, write_fit, write_right};
+use super::text::{Piece, count};
 use crate::theme::Theme;
+use trainmon_base::text::fit;
 
 /// A box over the page.
 #[derive(Debug, Clone, Copy)]
@@ -30,26 +31,22 @@ impl PopupBox<'_> {
 
     /// Clears the cells of `area`, draws a border around them and returns the inner area.
     pub fn frame_at(self, buf: &mut Buffer, area: Rect, theme: Theme) -> Rect {
+        let title = fit(self.title, usize::from(area.width.saturating_sub(4)));
+        let block = Block::bordered()
+            .border_type(BorderType::Rounded)
+            .title_top(Line::from_iter([Span::raw("─"), Span::styled(title, theme.strong())]))
+            .title_bottom(Line::styled(self.below, theme.dim()).right_aligned())
+            .padding(Padding::horizontal(1));
         Clear.render(area, buf);
-        Block::bordered().border_type(BorderType::Rounded).render(area, buf);
-        let title = Rect { x: area.x + 2, width: area.width.saturating_sub(4), ..area };
-        write_fit(buf, title, self.title, theme.strong());
-        let end = area.right().saturating_sub(1);
-        write_right(buf, area.x + 1, area.bottom().saturating_sub(1), end, self.below, theme.dim());
-        Rect {
-            x: area.x + area.width.min(2),
-            y: area.y + area.height.min(1),
-            width: area.width.saturating_sub(4),
-            height: area.height.saturating_sub(2),
-        }
+        (&block).render(area, buf);
+        block.inner(area)
     }
 
     /// Draws the box with lines of text, `margin` rows above and below them.
     pub fn text(self, buf: &mut Buffer, area: Rect, margin: u16, lines: &[Piece], theme: Theme) {
         let inner = self.frame(buf, area, count(lines.len()).saturating_add(2 * margin), theme);
-        for ((line, style), row) in lines.iter().zip(inner.rows().skip(usize::from(margin))) {
-            write(buf, row.x, row.y, row.right(), line, *style);
-        }
+        let lines = lines.iter().map(|(line, style)| Line::styled(line, *style));
+        Text::from_iter(lines).render(inner.inner(Margin::new(0, margin)), buf);
     }
 
     /// Draws the box with as many lines as fit, from line `top` on, and notes how far they can be scrolled; `below` says how.
@@ -68,16 +65,16 @@ impl PopupBox<'_> {
     }
 
     /// Draws the box with a list, scrolled so that the selected row is visible.
-    pub fn list<R>(
+    pub fn list<'l>(
         self,
         buf: &mut Buffer,
         area: Rect,
-        rows: &[R],
+        rows: impl IntoIterator<Item = Line<'l>>,
         selected: usize,
         theme: Theme,
-        draw: impl FnMut(&mut Buffer, Rect, &R),
     ) {
-        let inner = self.frame(buf, area, count(rows.len()), theme);
-        list(buf, inner, rows, 0, Some(selected), theme, draw);
+        let list = List::new(rows).highlight_style(theme.selected());
+        let inner = self.frame(buf, area, count(list.len()), theme);
+        StatefulWidget::render(list, inner, buf, &mut ListState::default().with_selected(Some(selected)));
     }
 }

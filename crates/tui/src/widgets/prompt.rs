@@ -3,8 +3,9 @@
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::Widget;
 
-use super::text::write;
 use crate::theme::Theme;
 use trainmon_base::text::sanitise;
 
@@ -102,11 +103,10 @@ impl Prompt {
             PromptKind::Search => "Search:",
             PromptKind::Pid => "Attach to PID:",
         };
-        let x = write(buf, area.x, area.y, area.right(), word, theme.bar());
-        let room = usize::from(area.right().saturating_sub(x + 2));
+        let room = usize::from(area.width).saturating_sub(word.len() + 2);
         let skip = self.text.chars().count().saturating_sub(room);
         let text: String = self.text.chars().skip(skip).collect();
-        let x = write(buf, x + 1, area.y, area.right().saturating_sub(1), &sanitise(&text), theme.strong());
-        write(buf, x, area.y, area.right(), "_", theme.strong());
+        let text = Span::styled(sanitise(&text).into_owned() + "_", theme.strong());
+        Line::from_iter([Span::styled(word, theme.bar()), Span::raw(" "), text]).render(area, buf);
     }
 }

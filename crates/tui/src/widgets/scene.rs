@@ -22,7 +22,7 @@ pub struct Scene<'a> {
     pub zone: &'a TimeZone,
     /// What an hour of a GPU costs.
     pub price: Option<&'a Price>,
-    /// Whether signals and nice values may be sent to the job's processes.
+    /// Whether signals may be sent to the job's processes.
     pub may_signal: bool,
 }
 

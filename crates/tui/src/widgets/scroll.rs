@@ -9,6 +9,7 @@ use super::chart::{self, ChartLine};
 use super::drawn::{Drawn, Extent, Hit, Hits};
 use super::panel;
 use super::scene::Scene;
+use super::text::{count, write_lines};
 use super::tile::{self, Tile};
 use crate::charts::MAX_CELLS;
 
@@ -61,25 +62,22 @@ impl Scroll<'_> {
         rect
     }
 
-    /// Gives each of `rows` a line, and calls `draw` for the visible ones.
-    pub fn each<R>(
-        &mut self,
-        rows: impl IntoIterator<Item = R, IntoIter: ExactSizeIterator>,
-        mut draw: impl FnMut(&mut Buffer, Rect, R),
-    ) {
-        let rows = rows.into_iter();
-        let (above, below) = (self.top.saturating_sub(self.line), self.line.saturating_sub(self.top));
-        self.line += rows.len();
-        for (row, rect) in rows.skip(above).zip(self.area.rows().skip(below)) {
-            draw(self.buf, rect, row);
-        }
-    }
-
     /// Draws lines of text.
     pub fn lines(&mut self, lines: &[Line<'_>]) {
-        self.each(lines, |buf, rect, line| {
-            buf.set_line(rect.x, rect.y, line, rect.width);
-        });
+        self.each(lines, Line::clone);
+    }
+
+    /// Gives each of `rows` a line; only visible ones are made.
+    pub fn each<'l, R>(
+        &mut self,
+        rows: impl IntoIterator<Item = R, IntoIter: ExactSizeIterator>,
+        line: impl FnMut(R) -> Line<'l>,
+    ) {
+        let rows = rows.into_iter();
+        let (above, area) = (self.top.saturating_sub(self.line), self.peek(count(rows.len())));
+        self.line += rows.len();
+        let lines: Vec<_> = rows.skip(above).take(usize::from(area.height)).map(line).collect();
+        write_lines(self.buf, area, &lines);
     }
 
     /// Draws timelines as tiles with their time axis, each with a text to show if there is nothing to draw: in `spare`
@@ -143,12 +141,9 @@ mod tests {
             let mut drawn = Drawn::default();
             scrolled(&mut buf, area, top, &mut drawn, |scroll| {
                 for (rows, one_by_one) in &parts {
-                    let (line, top) = (scroll.line, scroll.top);
+                    let line = scroll.line;
                     if *one_by_one {
-                        scroll.each(0..usize::from(*rows), |_, rect, i| {
-                            assert!(i < usize::from(*rows) && area.y <= rect.y && rect.bottom() <= area.bottom());
-                            assert_eq!(usize::from(rect.y - area.y) + top, line + i);
-                        });
+                        scroll.lines(&vec![Line::default(); usize::from(*rows)]);
                     } else {
                         let rect = scroll.next(*rows);
                         assert!(rect.height == 0 || rect.y >= area.y);

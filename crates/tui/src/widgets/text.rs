@@ -1,59 +1,26 @@
 //! Text in cells: left-aligned, right-aligned, in pieces that are never split across rows, and as wrapped lines.
 
 use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
+use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::Style;
-use ratatui::text::{Line, Span};
+use ratatui::text::{self, Line, Span};
 use ratatui::widgets::{Clear, Widget};
 
+use super::drawn::{Drawn, Hit};
 use crate::theme::Theme;
 use trainmon_base::text::{fit, wrap, wrap_hanging};
 
 /// A text that stays on one row.
 pub type Piece = (String, Style);
 
-/// Writes `text` from `x` up to `end` on row `y`, and returns where it stopped.
-pub fn write(buf: &mut Buffer, x: u16, y: u16, end: u16, text: &str, style: Style) -> u16 {
-    let end = end.min(buf.area.right());
-    if x >= end || y < buf.area.top() || y >= buf.area.bottom() {
-        return x;
-    }
-    buf.set_stringn(x, y, text, usize::from(end - x), style).0
-}
-
-/// Writes `text` so that it ends before `end`, cutting it at `start`; returns where it begins.
-pub fn write_right(buf: &mut Buffer, start: u16, y: u16, end: u16, text: &str, style: Style) -> u16 {
-    let text = fit(text, usize::from(end.saturating_sub(start)));
-    let x = end.saturating_sub(cells(&text)).max(start);
-    write(buf, x, y, end, &text, style);
-    x
-}
-
-/// Writes `text` into the first row of `area`, with an ellipsis if it is cut; returns where it stopped.
-pub fn write_fit(buf: &mut Buffer, area: Rect, text: &str, style: Style) -> u16 {
-    write(buf, area.x, area.y, area.right(), &fit(text, usize::from(area.width)), style)
-}
-
-/// Writes all of `text`, wrapped: its last line into the first row of `area`, the others into the rows above.
-pub fn write_up(buf: &mut Buffer, area: Rect, text: &str, style: Style) {
-    let lines = wrap(text, usize::from(area.width));
-    for (line, above) in lines.iter().rev().zip(0..=area.y.saturating_sub(buf.area.y)) {
-        let row = Rect { y: area.y - above, height: 1, ..area };
-        Clear.render(row.intersection(buf.area), buf);
-        write(buf, row.x, row.y, row.right(), line, style);
-    }
-}
-
-/// The rest of `area` from column `x` on.
-pub fn behind(area: Rect, x: u16) -> Rect {
-    Rect { x, width: area.right().saturating_sub(x), ..area }
-}
-
-/// Splits off the first rows of what is left of an area.
-pub fn cut(rest: &mut Rect, rows: u16) -> Rect {
-    let first = Rect { height: rows.min(rest.height), ..*rest };
-    *rest = Rect { y: rest.y + first.height, height: rest.height - first.height, ..*rest };
-    first
+/// Writes all of `notice`, wrapped: its last line into the first row of `area`, the others into the rows above.
+pub fn write_up(buf: &mut Buffer, area: Rect, notice: &str, style: Style) {
+    let lines = wrap(notice, usize::from(area.width));
+    let rows = count(lines.len()).min(area.y + 1 - buf.area.y);
+    let place = Rect { y: area.y + 1 - rows, height: rows, ..area };
+    Clear.render(place, buf);
+    let shown = lines.into_iter().rev().take(usize::from(rows)).rev();
+    text::Text::from_iter(shown.map(|line| Line::from(Span::styled(line, style)))).render(place, buf);
 }
 
 /// Width of a text in cells.
@@ -67,7 +34,7 @@ pub fn count(length: usize) -> u16 {
 }
 
 /// Pieces one after the other in lines of `width` cells, with this separator between two on a line.
-fn piece_lines(width: u16, separator: &str, pieces: &[Piece]) -> Vec<Line<'static>> {
+pub fn piece_lines(width: u16, separator: &str, pieces: &[Piece]) -> Vec<Line<'static>> {
     let (mark, gap) = separator.split_at(separator.trim_end().len());
     let mut lines: Vec<Line<'static>> = Vec::new();
     let mut end = 0u16;
@@ -85,16 +52,6 @@ fn piece_lines(width: u16, separator: &str, pieces: &[Piece]) -> Vec<Line<'stati
         }
     }
     lines
-}
-
-/// Rows that pieces need in `width` cells, with this separator between two on a line.
-pub fn piece_rows(width: u16, separator: &str, pieces: &[Piece]) -> u16 {
-    count(piece_lines(width, separator, pieces).len())
-}
-
-/// Writes pieces one after the other into the rows of `area`, as many as fit.
-pub fn write_pieces(buf: &mut Buffer, area: Rect, separator: &str, pieces: &[Piece]) {
-    write_lines(buf, area, &piece_lines(area.width, separator, pieces));
 }
 
 /// Draws as many lines as `area` has rows.
@@ -181,6 +138,45 @@ impl Text {
     }
 }
 
+/// Texts side by side, each from its column on.
+pub fn side_by_side(columns: impl IntoIterator<Item = (u16, Vec<Line<'static>>)>) -> Vec<Line<'static>> {
+    let mut all: Vec<Line<'static>> = Vec::new();
+    for (x, lines) in columns {
+        all.resize(all.len().max(lines.len()), Line::default());
+        for (line, beside) in all.iter_mut().zip(lines) {
+            let blanks = usize::from(x).saturating_sub(line.width());
+            line.push_span(Span::raw(" ".repeat(blanks)));
+            line.extend(
+                beside.spans.into_iter().map(|span| Span::styled(span.content, beside.style.patch(span.style))),
+            );
+        }
+    }
+    all
+}
+
+/// Draws tabs with so many blanks between them, as many as fit, marks the current one, and notes what a click hits; returns
+/// what is left.
+pub fn tabs(
+    buf: &mut Buffer,
+    area: Rect,
+    tabs: impl IntoIterator<Item = (String, bool, Hit)>,
+    gap: u16,
+    theme: Theme,
+    drawn: &mut Drawn,
+) -> Rect {
+    let mut rest = area;
+    for (word, is_current, hit) in tabs {
+        let Some(left) = rest.width.checked_sub(cells(&word)) else { break };
+        let lengths = [cells(&word), gap.min(left)].map(Constraint::Length);
+        let place;
+        [place, _, rest] = Layout::horizontal(lengths.into_iter().chain([Constraint::Fill(1)])).areas(rest);
+        Span::styled(word, if is_current { theme.bar().patch(theme.strong()) } else { theme.dim() })
+            .render(place, buf);
+        drawn.hits.push((place, hit));
+    }
+    rest
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -188,12 +184,9 @@ mod tests {
     #[test]
     fn pieces_break_between_each_other_and_say_how_many_rows_they_need() {
         let pieces: Vec<_> = ["one", "two", "three"].map(|text| (text.to_owned(), Style::new())).to_vec();
-        assert_eq!([8, 7, 5, 15].map(|width| piece_rows(width, ", ", &pieces)), [2, 3, 3, 1]);
+        assert_eq!([8, 7, 5, 15].map(|width| piece_lines(width, ", ", &pieces).len()), [2, 3, 3, 1]);
         let area = Rect::new(0, 0, 8, 2);
         let expected = Buffer::with_lines(["one, two", "three   "]);
-        let mut buf = Buffer::empty(area);
-        write_pieces(&mut buf, area, ", ", &pieces);
-        assert_eq!(buf, expected);
         let mut text = Text::new(8, Theme::plain(false));
         text.pieces(", ", &pieces);
         let mut buf = Buffer::empty(area);

@@ -3,15 +3,16 @@
 //! A tile draws into any rectangle; this file places it, depending on the number of tiles and the available room.
 
 use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
+use ratatui::layout::{Constraint, Layout, Margin, Rect};
 use ratatui::text::Line;
+use ratatui::widgets::Widget;
 
 use super::chart::{self, ChartLine};
 use super::drawn::{Hit, Hits};
 use super::panel::{Panel, edges, framed};
 use super::scene::Scene;
 use super::text::{count, write_lines};
-use crate::charts::{self, ChartColumns};
+use crate::charts::{ChartColumns, FilledTimeline, LoopTimeline};
 use crate::theme::WithLook;
 use trainmon_diagnosis::diagnosis::verdict::Class;
 use trainmon_diagnosis::history::timeline::TimelinePoint;
@@ -51,6 +52,11 @@ impl Tile {
         Self { panel: line.panel(scene), body: Body::Chart(line, empty.to_owned()), weight: 1 }
     }
 
+    /// Its part of spare rows.
+    fn weight(&self) -> u16 {
+        if matches!(self.body, Body::Nothing) { 0 } else { self.weight }
+    }
+
     /// Whether there is a time axis below it.
     fn is_timed(&self) -> bool {
         matches!(self.body, Body::Chart(..) | Body::Gpu(_) | Body::Loop)
@@ -76,11 +82,12 @@ impl Tile {
                 let window = scene.window(inner.width);
                 let value = |point: &TimelinePoint| point.gpus.get(*place).and_then(|percent| percent.get());
                 let columns = ChartColumns::gather(&scene.job.history.timeline, window, value);
-                charts::timeline(buf, inner, &columns, 100.0, |_| Class::Gpu.look(), scene.theme);
+                let look = |_| Class::Gpu.look();
+                FilledTimeline { columns: &columns, max: 100.0, look, theme: scene.theme }.render(inner, buf);
             }
             Body::Loop => {
-                let timeline = &scene.job.history.timeline;
-                charts::stacked(buf, inner, timeline, scene.window(inner.width), scene.verdict(), scene.theme);
+                let (timeline, window) = (&scene.job.history.timeline, scene.window(inner.width));
+                LoopTimeline { timeline, window, verdict: scene.verdict(), theme: scene.theme }.render(inner, buf);
             }
             Body::Lines(lines) => write_lines(buf, inner, lines),
             Body::Nothing => {}
@@ -110,41 +117,34 @@ pub fn rows(tiles: usize, columns: u16) -> u16 {
 /// row; without them, on its own line below.
 pub fn draw(buf: &mut Buffer, area: Rect, tiles: &[Tile], columns: u16, scene: &Scene<'_>, hits: &mut Hits) {
     let axis = u16::from(!framed(buf.area) && tiles.iter().any(Tile::is_timed));
-    let body = Rect { height: area.height.saturating_sub(axis), ..area };
-    if columns > 1 {
-        let rows = rows(tiles.len(), columns);
-        let mut y = body.y;
-        for (place, row) in (0..).zip(tiles.chunks(usize::from(columns))) {
-            let height = body.height / rows + u16::from(place < body.height % rows);
-            draw_row(buf, Rect { y, height, ..body }, row, place + 1 == rows, scene, hits);
-            y += height;
-        }
-    } else {
-        for (place, tile) in column(body, tiles, edges(buf.area)).into_iter().zip(tiles) {
-            let is_last = place.bottom() == body.bottom();
-            draw_row(buf, place, std::slice::from_ref(tile), is_last, scene, hits);
-        }
+    let [body, below] = Layout::vertical([Constraint::Fill(1), Constraint::Length(axis)]).areas(area);
+    let rows: Vec<&[Tile]> = tiles.chunks(usize::from(columns.max(1))).collect();
+    let is_column = columns == 1;
+    let weight = |row: &[Tile]| if is_column { row.iter().map(Tile::weight).sum() } else { 1 };
+    // Each row has its edges, and spare rows are shared out by weight.
+    let heights = rows.iter().flat_map(|row| [Constraint::Length(edges(buf.area)), Constraint::Fill(weight(row))]);
+    let parts = Layout::vertical(heights).split(body);
+    for (place, (parts, row)) in (1..).zip(parts.chunks(2).zip(&rows)) {
+        let area = parts.iter().copied().reduce(Rect::union).unwrap_or_default();
+        draw_row(buf, area, row, place == rows.len(), scene, hits);
     }
     if axis > 0 {
-        ruler(buf, Rect { y: body.bottom(), height: 1, ..body }, scene, hits);
+        ruler(buf, below, scene, hits);
     }
 }
 
 /// Draws tiles side by side over all of `area`, with the time axis in their lower edges if it is the last row of
 /// frames.
 pub fn draw_row(buf: &mut Buffer, area: Rect, tiles: &[Tile], is_last: bool, scene: &Scene<'_>, hits: &mut Hits) {
-    let count = count(tiles.len()).max(1);
-    let mut x = area.x;
-    for (place, tile) in (0..).zip(tiles) {
-        let width = area.width / count + u16::from(place < area.width % count);
-        let below = tile.draw(buf, Rect { x, width, ..area }, scene, hits);
+    let places = Layout::horizontal(tiles.iter().map(|_| Constraint::Fill(1))).split(area);
+    for (place, tile) in places.iter().zip(tiles) {
+        let below = tile.draw(buf, *place, scene, hits);
         if is_last
             && framed(buf.area)
             && let Some(below) = below
         {
-            ruler(buf, Rect { x: below.x + 1, width: below.width.saturating_sub(2), ..below }, scene, hits);
+            ruler(buf, below.inner(Margin::new(1, 0)), scene, hits);
         }
-        x += width;
     }
 }
 
@@ -152,21 +152,4 @@ pub fn draw_row(buf: &mut Buffer, area: Rect, tiles: &[Tile], is_last: bool, sce
 pub fn ruler(buf: &mut Buffer, area: Rect, scene: &Scene<'_>, hits: &mut Hits) {
     chart::ruler(buf, area, scene);
     hits.push((area, Hit::Ruler));
-}
-
-/// Stacks tiles: each has its edges, and spare rows are shared out by weight.
-fn column(area: Rect, tiles: &[Tile], edges: u16) -> Vec<Rect> {
-    let weight = |tile: &Tile| if matches!(tile.body, Body::Nothing) { 0 } else { tile.weight };
-    let all: u16 = tiles.iter().map(weight).sum();
-    let spare = area.height.saturating_sub(edges * count(tiles.len()));
-    let (mut y, mut given, mut passed) = (area.y, 0, 0);
-    let mut places = Vec::new();
-    for tile in tiles {
-        passed += weight(tile);
-        let until = if all > 0 { (u32::from(spare) * u32::from(passed) / u32::from(all)) as u16 } else { 0 };
-        let height = (edges + until - given).min(area.bottom().saturating_sub(y));
-        places.push(Rect { y, height, ..area });
-        (y, given) = (y + height, until);
-    }
-    places
 }

@@ -11,21 +11,19 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
+use ratatui::text::{Line, Span};
 
 use super::Content;
 use crate::charts::ChartColumns;
 use crate::format;
 use crate::theme::Theme;
-use crate::widgets::{
-    ChartLine, Drawn, Scene, Text, Top, bars, behind, count, scrolled, write, write_fit, write_right,
-};
+use crate::widgets::{ChartLine, Drawn, Scene, Text, Top, bars, count, scrolled};
+use trainmon_base::text::fit;
 use trainmon_diagnosis::diagnosis::chain::waits_for;
 use trainmon_diagnosis::diagnosis::verdict::{ChainNode, Class, Verdict};
 use trainmon_views::chain::{ChainRow, line, rows};
 use trainmon_waits::taxonomy::End;
 
-/// Cells of a share.
-const SHARE: u16 = 7;
 /// How many columns of the past are read from a recording's chains.
 const LOOKED_AT: u16 = 60;
 /// Maximum height of a timeline.
@@ -51,12 +49,12 @@ pub struct Chain;
 impl Content for Chain {
     fn draw(&self, buf: &mut Buffer, area: Rect, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
         let nodes = scene.verdict().map_or(&[][..], |verdict| &verdict.chain);
-        let (head, rows) = (head(area.width, scene), rows(nodes));
-        let used = count(head.lines.len() + rows.len() + 1);
+        let mut text = head(area.width, scene).lines;
+        text.extend(rows(nodes).iter().map(|row| tree_line(row, area.width, scene.theme)));
+        text.push(Line::default());
+        let used = count(text.len());
         scrolled(buf, area, top, drawn, |page| {
-            page.lines(&head.lines);
-            page.each(&rows, |buf, rect, row| one(buf, rect, row, scene.theme));
-            page.next(1);
+            page.lines(&text);
             if scene.frame().is_some() {
                 page.timelines(&timelines(page.area, scene), area.height.saturating_sub(used), CHART_ROWS, scene);
             }
@@ -109,20 +107,20 @@ fn why_none(scene: &Scene<'_>) -> String {
 }
 
 /// A row of the tree: what is waited for, on the left if it is short, and its place in the code after it.
-fn one(buf: &mut Buffer, area: Rect, row: &ChainRow<'_>, theme: Theme) {
-    let bar = match area.width {
+fn tree_line(row: &ChainRow<'_>, width: u16, theme: Theme) -> Line<'static> {
+    let bar = match width {
         0..100 => 6,
         100..140 => 10,
         _ => 24,
     };
-    let ChainNode { share, .. } = row.node;
-    let end = area.x + SHARE - 1;
-    write_right(buf, area.x, area.y, end, &format::share(Some(*share)), Style::new());
-    let style = style(row.node, theme);
-    bars::share(buf, Rect { x: end + 1, width: bar, ..area }, *share, style, Some(("·", theme.dim())));
-    let x = write(buf, end + 2 + bar, area.y, area.right(), &row.branch, theme.dim());
+    let share = row.node.share;
+    let mut line = Line::from(format!("{:>6} ", format::share(Some(share))));
+    line.extend(bars::share(bar, share, style(row.node, theme), ("·", theme.dim())));
+    line.push_span(Span::styled(format!(" {}", row.branch), theme.dim()));
+    let room = usize::from(width).saturating_sub(line.width());
     let of = if row.node.is_end() { theme.strong() } else { Style::new() };
-    write_fit(buf, behind(area, x), &row.text, of);
+    line.push_span(Span::styled(fit(&row.text, room), of));
+    line
 }
 
 /// The color of whatever ends a wait: the color of its resource.

@@ -1,11 +1,11 @@
 //! One bar for each CPU, in columns like in htop: busy, waiting for I/O, taken by the hypervisor.
 
-use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use ratatui::text::{Line, Span};
 
 use crate::charts;
 use crate::theme::{ColorSlot, Look, Theme};
-use crate::widgets::{Scroll, write};
+use crate::widgets::{Scroll, cells};
 use trainmon_rates::frame::CpuRates;
 
 /// Widths that a CPU may have, widest first: number, bar and, from [`WITH_PERCENT`] on, percent.
@@ -57,54 +57,50 @@ impl Grid {
 
 /// Draws a legend and the visible bars.
 pub fn draw(page: &mut Scroll<'_>, cpus: &[CpuRates], theme: Theme) {
-    page.each([cpus], |buf, rect, cpus| legend(buf, rect, cpus, theme));
     let grid = Grid::new(cpus, page.area);
-    page.each(0..grid.rows, |buf, rect, row| {
-        for column in 0..grid.columns {
-            let Some(cpu) = cpus.get(column * grid.rows + row) else { break };
-            let x = rect.x.saturating_add((column as u16).saturating_mul(grid.cell));
-            let cell = Rect { x, width: grid.cell, ..rect }.intersection(rect);
-            one(buf, cell, &grid, cpu, theme);
-        }
-    });
+    let row = |row: usize| {
+        let cpus = cpus.iter().skip(row).step_by(grid.rows);
+        Line::from_iter(cpus.flat_map(|cpu| one(&grid, cpu, theme)))
+    };
+    page.lines(&[legend(cpus, theme)]);
+    page.each(0..grid.rows, row);
 }
 
-fn legend(buf: &mut Buffer, rect: Rect, cpus: &[CpuRates], theme: Theme) {
-    let mut x = write(buf, rect.x, rect.y, rect.right(), "CPUs", theme.strong());
+fn legend(cpus: &[CpuRates], theme: Theme) -> Line<'static> {
+    let mut line = Line::from(Span::styled("CPUs", theme.strong()));
     if cpus.is_empty() {
-        write(buf, x + 2, rect.y, rect.right(), "not read yet", theme.dim());
-        return;
+        line.push_span(Span::styled("  not read yet", theme.dim()));
+        return line;
     }
     for part in PARTS {
-        let text = format!("{} {}", theme.glyph(part), part.word);
-        x = write(buf, x + 2, rect.y, rect.right(), &text, theme.style(part));
+        line.push_span(Span::styled(format!("  {} {}", theme.glyph(part), part.word), theme.style(part)));
     }
     let text = match cpus.iter().filter(|cpu| cpu.allowed).count() {
-        allowed if allowed == cpus.len() => "* the job may run on all of them".to_owned(),
-        allowed => format!("* the job may run on {allowed} of {}", cpus.len()),
+        allowed if allowed == cpus.len() => "  * the job may run on all of them".to_owned(),
+        allowed => format!("  * the job may run on {allowed} of {}", cpus.len()),
     };
-    write(buf, x + 2, rect.y, rect.right(), &text, theme.dim());
+    line.push_span(Span::styled(text, theme.dim()));
+    line
 }
 
-fn one(buf: &mut Buffer, cell: Rect, grid: &Grid, cpu: &CpuRates, theme: Theme) {
+/// Number, bar and percent of a CPU, with a blank that separates it from the next one.
+fn one(grid: &Grid, cpu: &CpuRates, theme: Theme) -> Vec<Span<'static>> {
     let digits = usize::from(grid.label - 2);
     let style = if cpu.allowed { theme.strong() } else { theme.dim() };
     let mark = if cpu.allowed { '*' } else { ' ' };
-    let x = write(buf, cell.x, cell.y, cell.right(), &format!("{mark}{:>digits$} ", cpu.cpu), style);
     let sound = |pct: f32| if pct.is_finite() { f64::from(pct).clamp(0.0, 100.0) } else { 0.0 };
-    let values = [cpu.busy_pct, cpu.iowait_pct, cpu.steal_pct].map(sound);
-    let free = (100.0 - values.iter().sum::<f64>()).max(0.0);
-    let with_percent = grid.cell >= WITH_PERCENT;
-    // A blank separates it from the next one.
-    let end = cell.right().saturating_sub(if with_percent { 6 } else { 1 });
-    let bar = Rect { x, width: end.saturating_sub(x), ..cell };
-    let [busy, io, steal] = values;
+    let [busy, io, steal] = [cpu.busy_pct, cpu.iowait_pct, cpu.steal_pct].map(sound);
+    let free = (100.0 - busy - io - steal).max(0.0);
     let parts: Vec<_> = PARTS.into_iter().zip([busy, io, steal, free]).collect();
-    charts::split(buf, bar, &parts, theme);
-    if with_percent {
-        let text = if cpu.busy_pct.is_finite() { format!("{busy:>4.0}%") } else { "    –".to_owned() };
-        write(buf, end, cell.y, cell.right(), &text, style);
-    }
+    let percent = match cpu.busy_pct.is_finite() {
+        _ if grid.cell < WITH_PERCENT => " ".to_owned(),
+        true => format!("{busy:>4.0}% "),
+        false => "    – ".to_owned(),
+    };
+    let mut spans = vec![Span::styled(format!("{mark}{:>digits$} ", cpu.cpu), style)];
+    spans.extend(charts::split(grid.cell.saturating_sub(grid.label + cells(&percent)), &parts, theme));
+    spans.push(Span::styled(percent, style));
+    spans
 }
 
 #[cfg(test)]

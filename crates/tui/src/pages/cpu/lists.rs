@@ -7,7 +7,7 @@ use crate::format;
 use crate::labels::{self, number, whole_percent};
 use crate::theme::Theme;
 use crate::widgets::table::{self, Column};
-use crate::widgets::{Scroll, Text, count};
+use crate::widgets::{Scroll, Text, side_by_side};
 use trainmon_base::text::fit;
 use trainmon_rates::neighbours::NeighbourRates;
 use trainmon_waits::Frame;
@@ -48,14 +48,7 @@ pub fn draw(page: &mut Scroll<'_>, frame: &Frame, theme: Theme) {
             }
         }
     }
-    let rows = columns.iter().map(|(_, text)| text.lines.len()).max().unwrap_or(0);
-    page.each(0..rows, |buf, rect, row| {
-        for (x, text) in &columns {
-            if let Some(line) = text.lines.get(row) {
-                buf.set_line(rect.x + x, rect.y, line, count(text.width));
-            }
-        }
-    });
+    page.lines(&side_by_side(columns.into_iter().map(|(x, text)| (x, text.lines))));
 }
 
 fn roles(text: &mut Text, frame: &Frame) {

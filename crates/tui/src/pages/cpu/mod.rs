@@ -13,10 +13,12 @@ mod lists;
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use ratatui::text::Span;
+use ratatui::widgets::Widget;
 
 use super::Content;
 use crate::widgets::tile::Tile;
-use crate::widgets::{ChartLine, Drawn, Scene, Text, Top, scrolled, write};
+use crate::widgets::{ChartLine, Drawn, Scene, Text, Top, scrolled};
 use trainmon_diagnosis::diagnosis::verdict::Class;
 
 /// It keeps no state.
@@ -27,7 +29,7 @@ impl Content for Cpu {
     fn draw(&self, buf: &mut Buffer, area: Rect, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
         let theme = scene.theme;
         let Some(frame) = scene.frame() else {
-            write(buf, area.x, area.y, area.right(), "waiting for the first sample", theme.dim());
+            Span::styled("waiting for the first sample", theme.dim()).render(area, buf);
             return;
         };
         let mut facts = Text::new(area.width, theme);

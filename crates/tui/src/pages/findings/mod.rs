@@ -174,7 +174,8 @@ fn numbers(text: &mut Text, verdict: &Verdict) {
     }
     let s = &verdict.steps;
     let count = s.count.map(|n| format!(", {n} counted")).unwrap_or_default();
-    let how = s.source.as_ref().filter(|_| s.count.is_some()).map(|source| sanitise(&source.how()).into_owned());
+    let how = if s.count.is_some() { s.source.as_ref() } else { None };
+    let how = how.map(|source| sanitise(&source.how()).into_owned());
     let steps = format!(
         "{} per second, median {} ms, 95th percentile {} ms{count}{}",
         format::number(s.per_s),

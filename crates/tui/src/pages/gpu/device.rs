@@ -1,13 +1,12 @@
 //! One GPU: one line if there are many; otherwise a name, two bars and a row or two of numbers.
 
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
 use ratatui::style::Style;
+use ratatui::text::{Line, Span};
 
 use super::labels;
 use crate::labels::{number as shown, used_of};
 use crate::theme::{ColorSlot, Look, Theme};
-use crate::widgets::{Piece, behind, cells, piece_rows, write, write_fit, write_pieces, write_right};
+use crate::widgets::{Piece, cells, count, piece_lines};
 use crate::{charts, format};
 use trainmon_base::text::{fit, sanitise};
 use trainmon_rates::frame::GpuRates;
@@ -23,21 +22,17 @@ const BAR: u16 = 12;
 const WITH_UUID: u16 = 100;
 
 /// Names the columns of [`line`].
-pub fn heading(buf: &mut Buffer, area: Rect, theme: Theme) {
-    buf.set_style(area, theme.heading());
+pub fn heading(width: u16, theme: Theme) -> Line<'static> {
     let [own, other, _] = PARTS.map(|part| theme.glyph(part));
     let text = format!("GPU  {own}own {other}other   use   own       memory      power   temp   MHz  state");
-    write(buf, area.x, area.y, area.right(), &text, theme.heading());
+    Line::styled(format!("{text:<0$}", usize::from(width)), theme.heading())
 }
 
-/// A GPU in one line.
-pub fn line(buf: &mut Buffer, area: Rect, gpu: &GpuRates, frame: &Frame, theme: Theme) {
+/// A GPU in one line of `width` cells.
+pub fn line(width: u16, gpu: &GpuRates, frame: &Frame, theme: Theme) -> Line<'static> {
     let style = if gpu.attached { Style::new() } else { theme.dim() };
-    number(buf, area, gpu, theme);
-    let bar = Rect { x: area.x + NUMBER, width: BAR, ..area }.intersection(area);
-    parts_bar(buf, bar, shares_of_use(gpu), gpu, theme);
     let text = format!(
-        "{:>6}{:>6} {:>12} {:>10} {:>6} {:>5}",
+        "{:>6}{:>6} {:>12} {:>10} {:>6} {:>5}  ",
         format::percent(gpu.utilization_pct),
         format::percent(gpu.job_utilization_pct),
         used_of(gpu.memory_used_bytes, gpu.memory_total_bytes),
@@ -45,69 +40,81 @@ pub fn line(buf: &mut Buffer, area: Rect, gpu: &GpuRates, frame: &Frame, theme: 
         celsius(gpu),
         shown(gpu.sm_clock_mhz),
     );
-    let x = write(buf, bar.right(), area.y, area.right(), &text, style) + 2;
+    let mut line = Line::from(number(gpu, theme));
+    line.extend(parts_bar(BAR, shares_of_use(gpu), gpu, theme));
+    line.push_span(Span::styled(text, style));
     let idle_or_worse = gpu.lost || labels::is_idle(gpu) && gpu.attached;
     let style = if idle_or_worse { theme.warning() } else { theme.dim() };
-    write_fit(buf, behind(area, x), &labels::state(gpu, frame), style);
+    let room = usize::from(width).saturating_sub(line.width());
+    line.push_span(Span::styled(fit(&labels::state(gpu, frame), room), style));
+    line
 }
 
-/// A GPU in three rows or more: its name and state, two bars, and as many numbers as fit.
-pub fn dense(buf: &mut Buffer, [first, bars, rest]: [Rect; 3], gpu: &GpuRates, frame: &Frame, theme: Theme) {
-    if first.height > 0 {
-        number(buf, first, gpu, theme);
-        let state = labels::state(gpu, frame);
-        let alarm = gpu.lost || gpu.attached && (labels::is_idle(gpu) || labels::throttled(gpu).next().is_some());
-        let style = if alarm { theme.warning() } else { theme.dim() };
-        let name = gpu.name.as_deref().unwrap_or("unknown GPU");
-        // The state matters more than the name, which keeps a third.
-        let start = first.x + NUMBER + first.width / 3;
-        let end = write_right(buf, start, first.y, first.right(), &state, style);
-        let room = usize::from(end.saturating_sub(first.x + NUMBER + 1));
-        write(buf, first.x + NUMBER, first.y, end, &fit(name, room), theme.strong());
-    }
-    if bars.height > 0 {
-        two_bars(buf, bars, gpu, theme);
-    }
-    if rest.height > 0 {
-        let rest = Rect { x: rest.x + NUMBER, width: rest.width.saturating_sub(NUMBER), ..rest };
-        let style = if gpu.attached { Style::new() } else { theme.dim() };
-        write_pieces(buf, rest, ", ", &numbers(gpu, rest.width, style));
-    }
+/// A GPU in so many lines of `width` cells: its name and state, two bars, and as many numbers as fit.
+pub fn dense(width: u16, lines: u16, gpu: &GpuRates, frame: &Frame, theme: Theme) -> Vec<Line<'static>> {
+    let state = labels::state(gpu, frame);
+    let alarm = gpu.lost || gpu.attached && (labels::is_idle(gpu) || labels::throttled(gpu).next().is_some());
+    // The state matters more than the name, which keeps a third.
+    let room = usize::from(width.saturating_sub(NUMBER));
+    let state = fit(&state, room.saturating_sub(usize::from(width / 3)));
+    let of_name = room.saturating_sub(usize::from(cells(&state)));
+    let name = fit(gpu.name.as_deref().unwrap_or("unknown GPU"), of_name.saturating_sub(1));
+    let blanks = of_name.saturating_sub(usize::from(cells(&name)));
+    let first = Line::from_iter([
+        number(gpu, theme),
+        Span::styled(format!("{name}{:blanks$}", ""), theme.strong()),
+        Span::styled(state, if alarm { theme.warning() } else { theme.dim() }),
+    ]);
+    let style = if gpu.attached { Style::new() } else { theme.dim() };
+    let width_of_numbers = width.saturating_sub(NUMBER);
+    let numbers = piece_lines(width_of_numbers, ", ", &numbers(gpu, width_of_numbers, style));
+    let numbers = numbers.into_iter().map(|mut line| {
+        line.spans.insert(0, Span::raw(" ".repeat(usize::from(NUMBER))));
+        line
+    });
+    let mut all: Vec<_> = [first, two_bars(width, gpu, theme)].into_iter().chain(numbers).collect();
+    all.resize(usize::from(lines), Line::default());
+    all
 }
 
 /// Rows that a GPU needs to show all its numbers in `width` cells.
 pub fn rows(gpu: &GpuRates, width: u16) -> u16 {
     let width = width.saturating_sub(NUMBER);
-    piece_rows(width, ", ", &numbers(gpu, width, Style::new())).saturating_add(2)
+    count(piece_lines(width, ", ", &numbers(gpu, width, Style::new())).len()).saturating_add(2)
 }
 
-fn number(buf: &mut Buffer, area: Rect, gpu: &GpuRates, theme: Theme) {
-    let text = format!("{:>3}{}", gpu.index, if gpu.attached { '*' } else { ' ' });
-    write(buf, area.x, area.y, area.right(), &text, if gpu.attached { theme.strong() } else { theme.dim() });
+fn number(gpu: &GpuRates, theme: Theme) -> Span<'static> {
+    let text = format!("{:>3}{} ", gpu.index, if gpu.attached { '*' } else { ' ' });
+    Span::styled(text, if gpu.attached { theme.strong() } else { theme.dim() })
 }
 
 /// Use on the left half of a row, memory on the right half.
-fn two_bars(buf: &mut Buffer, area: Rect, gpu: &GpuRates, theme: Theme) {
-    let half = area.width.saturating_sub(NUMBER) / 2;
-    let left = Rect { x: area.x + NUMBER, width: half.saturating_sub(1), ..area };
-    let right = Rect { x: area.x + NUMBER + half, width: half, ..area };
+fn two_bars(width: u16, gpu: &GpuRates, theme: Theme) -> Line<'static> {
+    let half = width.saturating_sub(NUMBER) / 2;
     let effective = format::percent(effective(gpu));
     let short = format!(" {} own {}", format::percent(gpu.utilization_pct), format::percent(gpu.job_utilization_pct));
     let texts = [format!("{short} effective {effective}"), format!("{short} eff. {effective}"), short];
-    barred(buf, left, "use", &texts, |buf, rect| parts_bar(buf, rect, shares_of_use(gpu), gpu, theme));
+    let mut line = Line::from(" ".repeat(usize::from(NUMBER)));
+    line.extend(barred(half.saturating_sub(1), "use ", &texts, |room| {
+        parts_bar(room, shares_of_use(gpu), gpu, theme)
+    }));
     let used = used_of(gpu.memory_used_bytes, gpu.memory_total_bytes);
     let texts = [format!(" {used} own {}", format::bytes(gpu.job_memory_bytes)), format!(" {used}")];
-    barred(buf, right, "mem", &texts, |buf, rect| parts_bar(buf, rect, shares_of_memory(gpu), gpu, theme));
+    line.extend(barred(half, " mem ", &texts, |room| parts_bar(room, shares_of_memory(gpu), gpu, theme)));
+    line
 }
 
 /// A name, a bar, and after it the longest text that leaves the bar at least eight cells.
-fn barred(buf: &mut Buffer, area: Rect, name: &str, texts: &[String], bar: impl Fn(&mut Buffer, Rect)) {
-    let x = write(buf, area.x, area.y, area.right(), name, Style::new()) + 1;
-    let room = area.right().saturating_sub(x);
-    let text = texts.iter().find(|text| cells(text) + 8 <= room).map_or("", String::as_str);
-    let end = area.right().saturating_sub(cells(text));
-    bar(buf, Rect { x, width: end.saturating_sub(x), ..area });
-    write(buf, end, area.y, area.right(), text, Style::new());
+fn barred(
+    width: u16,
+    name: &'static str,
+    texts: &[String],
+    bar: impl Fn(u16) -> Vec<Span<'static>>,
+) -> Vec<Span<'static>> {
+    let room = width.saturating_sub(count(name.trim_start().len()));
+    let text = texts.iter().find(|text| cells(text) + 8 <= room).cloned().unwrap_or_default();
+    let bar = bar(room.saturating_sub(cells(&text)));
+    [Span::raw(name)].into_iter().chain(bar).chain([Span::raw(text)]).collect()
 }
 
 /// The job's part of a GPU, the part of others, and what is left.
@@ -128,14 +135,14 @@ fn shares_of_memory(gpu: &GpuRates) -> [Option<f64>; 2] {
 }
 
 /// The job's part, what others use, and what is left. On the job's own GPUs, an unknown part counts as the job's.
-fn parts_bar(buf: &mut Buffer, area: Rect, shares: [Option<f64>; 2], gpu: &GpuRates, theme: Theme) {
+fn parts_bar(width: u16, shares: [Option<f64>; 2], gpu: &GpuRates, theme: Theme) -> Vec<Span<'static>> {
     let [used, own] = shares.map(|share| share.filter(|share| share.is_finite()));
     let Some(used) = used.map(|used| used.clamp(0.0, 1.0)) else {
-        return charts::split(buf, area, &[], theme);
+        return charts::split(width, &[], theme);
     };
     let own = own.unwrap_or(if gpu.attached { used } else { 0.0 }).clamp(0.0, used);
     let [ours, others, free] = PARTS;
-    charts::split(buf, area, &[(ours, own), (others, used - own), (free, 1.0 - used)], theme);
+    charts::split(width, &[(ours, own), (others, used - own), (free, 1.0 - used)], theme)
 }
 
 /// Use times power over its limit, as in nvtop: close to the use if the GPU works hard while it is busy.
@@ -174,7 +181,9 @@ fn numbers(gpu: &GpuRates, width: u16, style: Style) -> Vec<Piece> {
     if gpu.sm_active_pct.is_some() {
         numbers.push(format!("memory busy {}", format::percent(gpu.memory_utilization_pct)));
     }
-    numbers.extend(gpu.uuid.as_deref().filter(|_| width >= WITH_UUID).map(|uuid| sanitise(uuid).into_owned()));
+    if width >= WITH_UUID {
+        numbers.extend(gpu.uuid.as_deref().map(|uuid| sanitise(uuid).into_owned()));
+    }
     numbers.into_iter().map(|text| (text, style)).collect()
 }
 

@@ -18,14 +18,16 @@ mod processes;
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::Widget;
 
 use super::Content;
-use crate::charts::{self, ChartColumns};
+use crate::charts::{ChartColumns, FilledTimeline};
 use crate::format;
 use crate::theme::{Look, WithLook};
 use crate::widgets::panel::Panel;
 use crate::widgets::tile::{Body, Tile};
-use crate::widgets::{ChartLine, Drawn, Scene, Scroll, Text, Top, beside, count, scrolled, write};
+use crate::widgets::{ChartLine, Drawn, Scene, Scroll, Text, Top, beside, count, scrolled};
 use plan::GpuPlan;
 use trainmon_diagnosis::diagnosis::verdict::Class;
 use trainmon_diagnosis::history::timeline::{GPUS, TimelinePoint};
@@ -57,19 +59,19 @@ fn devices(page: &mut Scroll<'_>, frame: &Frame, scene: &Scene<'_>) {
     facts.pieces(", ", &facts::pieces(frame, scene, area.width));
     let plan = GpuPlan::new(frame, area, facts.lines.len(), processes::rows(frame));
     page.lines(&facts.lines);
-    let text = |rect: Rect| Rect { width: plan.text_width, ..rect };
     if plan.device_rows == 1 {
-        page.each([theme], |buf, rect, theme| device::heading(buf, text(rect), theme));
+        page.lines(&[device::heading(plan.text_width, theme)]);
     }
     let side = plan.side_x.map(|x| (x, Past::gather(scene, beside(area, x).width)));
     for (i, gpu) in frame.gpus.iter().enumerate() {
         let whole = page.peek(plan.device_rows);
-        if plan.device_rows == 1 {
-            page.each([gpu], |buf, rect, gpu| device::line(buf, text(rect), gpu, frame, theme));
-        } else {
-            let rows = [1, 1, plan.device_rows - 2].map(|rows| text(page.next(rows)));
-            device::dense(page.buf, rows, gpu, frame, theme);
-        }
+        // Only visible ones cost anything.
+        let lines = match plan.device_rows {
+            rows if whole.height == 0 => vec![Line::default(); usize::from(rows)],
+            1 => vec![device::line(plan.text_width, gpu, frame, theme)],
+            rows => device::dense(plan.text_width, rows, gpu, frame, theme),
+        };
+        page.lines(&lines);
         if whole.height > 0
             && let Some((x, past)) = side.as_ref()
         {
@@ -99,9 +101,11 @@ impl Past {
         let theme = scene.theme;
         let look = if gpu.attached { Class::Gpu.look() } else { Look::IDLE };
         match self.0.get(position) {
-            Some(columns) => charts::timeline(buf, chart, columns, 100.0, |_| look, theme),
+            Some(columns) => {
+                FilledTimeline { columns, max: 100.0, look: |_| look, theme }.render(chart, buf);
+            }
             None => {
-                write(buf, chart.x, chart.y, chart.right(), "no history is kept for this many GPUs", theme.dim());
+                Span::styled("no history is kept for this many GPUs", theme.dim()).render(chart, buf);
             }
         }
     }

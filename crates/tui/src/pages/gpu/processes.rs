@@ -1,9 +1,11 @@
 //! The processes on the GPUs: whether they belong to the job, what they do in it, and how much of the GPU they use.
 
+use ratatui::text::Line;
+
 use crate::format;
 use crate::theme::Theme;
 use crate::widgets::table::{self, Column};
-use crate::widgets::{Scroll, Text, write};
+use crate::widgets::{Scroll, Text};
 use trainmon_base::text::fit;
 use trainmon_rates::frame::{GpuProcessRates, GpuRates};
 use trainmon_waits::Frame;
@@ -23,9 +25,9 @@ pub fn draw(page: &mut Scroll<'_>, frame: &Frame, theme: Theme) {
         text.line(&fit(remark, text.width), theme.dim());
     }
     page.lines(&text.lines);
-    page.each(all(frame).collect::<Vec<_>>(), |buf, rect, (gpu, process)| {
+    page.each(all(frame).collect::<Vec<_>>(), |(gpu, process)| {
         let style = if process.ours == Some(true) { theme.strong() } else { theme.dim() };
-        write(buf, rect.x, rect.y, rect.right(), &line(gpu, process, frame, text.width), style);
+        Line::styled(line(gpu, process, frame, text.width), style)
     });
 }
 

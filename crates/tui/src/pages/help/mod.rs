@@ -8,7 +8,7 @@ use ratatui::text::{Line, Span};
 use super::Content;
 use super::keys::{Binding, by_task};
 use crate::theme::{Look, WithLook};
-use crate::widgets::{Drawn, Scene, Text, scrolled};
+use crate::widgets::{Drawn, Scene, Text, scrolled, side_by_side};
 use trainmon_base::text::wrap;
 use trainmon_diagnosis::diagnosis::verdict::Class;
 use trainmon_waits::time_split::LoopActivity;
@@ -48,12 +48,12 @@ fn text(width: u16, scene: &Scene<'_>) -> Text {
     let mut section = Text::new(width - width / 2, theme);
     legend(&mut section);
     sections.push(section.lines);
-    text.lines = side_by_side(sections, usize::from(width / 2));
+    text.lines = two_columns(sections, width / 2);
     text
 }
 
 /// Sections in two columns of about the same height, the first `width` cells wide, with a blank line between two.
-fn side_by_side(sections: Vec<Vec<Line<'static>>>, width: usize) -> Vec<Line<'static>> {
+fn two_columns(sections: Vec<Vec<Line<'static>>>, width: u16) -> Vec<Line<'static>> {
     let all: usize = sections.iter().map(|lines| lines.len() + 1).sum();
     let mut columns = [Vec::new(), Vec::new()];
     let mut before = 0;
@@ -66,13 +66,8 @@ fn side_by_side(sections: Vec<Vec<Line<'static>>>, width: usize) -> Vec<Line<'st
         }
         column.extend(lines);
     }
-    let [mut left, right] = columns;
-    left.resize(left.len().max(right.len()), Line::default());
-    for (line, beside) in left.iter_mut().zip(right) {
-        line.push_span(Span::raw(" ".repeat(width.saturating_sub(line.width()))));
-        line.spans.extend(beside.spans);
-    }
-    left
+    let [left, right] = columns;
+    side_by_side([(0, left), (width, right)])
 }
 
 /// The keys of one task.

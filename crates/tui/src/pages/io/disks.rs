@@ -1,12 +1,10 @@
 //! The disks, one line each: first those with the job's data, marked, then the others by how busy they are.
 
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
 use ratatui::style::Style;
+use ratatui::text::{Line, Span};
 
-use super::{Detail, DiskBars};
+use super::Detail;
 use crate::format;
-use crate::theme::Theme;
 use crate::widgets::table::{self, Column};
 use crate::widgets::{Scene, Text, bars, cells};
 use trainmon_base::text::fit;
@@ -35,14 +33,16 @@ const NARROW: [Column; 7] =
 /// Maximum number of disks listed: the job's and the busiest ones first.
 const DISKS: usize = 32;
 /// Maximum width of a bar.
-const BAR: u16 = 40;
+const BAR: usize = 40;
+/// Shorter bars are left out.
+const LEAST_BAR: usize = 4;
 
 fn columns(width: usize) -> &'static [Column] {
     if width >= WIDE { &BROAD } else { &NARROW }
 }
 
 /// Adds heading and lines.
-pub fn add(text: &mut Text, bars: &mut DiskBars, frame: &Frame, scene: &Scene<'_>, detail: Detail) {
+pub fn add(text: &mut Text, frame: &Frame, scene: &Scene<'_>, detail: Detail) {
     let (storage, theme) = (&frame.storage, text.theme);
     let status = if scene.job.is_live() { Some(&scene.job.sources.storage) } else { None };
     if storage.devices.is_empty() {
@@ -72,7 +72,6 @@ pub fn add(text: &mut Text, bars: &mut DiskBars, frame: &Frame, scene: &Scene<'_
             idle.push(fit(&device.name, NAME));
             continue;
         }
-        bars.push((text.lines.len(), device.utilization_pct));
         line(text, device);
     }
     if !idle.is_empty() {
@@ -110,16 +109,11 @@ fn line(text: &mut Text, device: &DeviceRates) {
     }
     values.extend([some(device.queue), format::percent(Some(device.utilization_pct))]);
     let numbers = table::row(columns(text.width), values);
-    text.spans([(name, style), (pad + &numbers, Style::new())]);
-}
-
-/// The bar at the end of a line; `None` if it does not fit.
-pub fn bar(buf: &mut Buffer, line: Rect, percent: f64, theme: Theme) {
-    let before: i16 = columns(usize::from(line.width)).iter().map(|(_, width)| width).sum();
-    let x = line.x + NAME as u16 + before.unsigned_abs() + 1;
-    let width = line.right().saturating_sub(x).min(BAR);
-    if width >= 4 && percent.is_finite() {
-        let rest = Some(("·", theme.dim()));
-        bars::share(buf, Rect { x, width, ..line }, percent / 100.0, theme.series(Class::Io), rest);
+    let mut line = Line::from_iter([Span::styled(name, style), Span::raw(pad + &numbers + " ")]);
+    let room = text.width.saturating_sub(line.width()).min(BAR);
+    if room >= LEAST_BAR && device.utilization_pct.is_finite() {
+        let (share, rest) = (device.utilization_pct / 100.0, ("·", text.theme.dim()));
+        line.extend(bars::share(room as u16, share, text.theme.series(Class::Io), rest));
     }
+    text.lines.push(line);
 }

@@ -45,21 +45,16 @@ pub struct Io;
 
 impl Content for Io {
     fn draw(&self, buf: &mut Buffer, area: Rect, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
-        let (text, bars) = scene.frame().map_or_else(
-            || {
+        let text = match scene.frame() {
+            Some(frame) => numbers(frame, scene, area),
+            None => {
                 let mut text = Text::new(area.width, scene.theme);
                 text.line("Waiting for the first sample.", Style::new());
-                (text, DiskBars::new())
-            },
-            |frame| numbers(frame, scene, area),
-        );
+                text
+            }
+        };
         scrolled(buf, area, top, drawn, |page| {
-            page.each(text.lines.iter().enumerate(), |buf, rect, (i, line)| {
-                buf.set_line(rect.x, rect.y, line, rect.width);
-                if let Some((_, percent)) = bars.iter().find(|(place, _)| *place == i) {
-                    disks::bar(buf, rect, *percent, scene.theme);
-                }
-            });
+            page.lines(&text.lines);
             let [low, high] = HIGHEST_CHART;
             let highest = if area.height < TALL { low } else { high };
             page.timelines(&TIMELINES, area.height.saturating_sub(count(text.lines.len())), highest, scene);
@@ -76,22 +71,18 @@ struct Detail {
     examples: usize,
 }
 
-/// Lines that end with a bar: position and percent.
-type DiskBars = Vec<(usize, f64)>;
-
 /// Everything above the timelines, in as much detail as leaves room for them.
-fn numbers(frame: &Frame, scene: &Scene<'_>, area: Rect) -> (Text, DiskBars) {
+fn numbers(frame: &Frame, scene: &Scene<'_>, area: Rect) -> Text {
     let mut facts = Text::new(area.width, scene.theme);
     facts::add(&mut facts, frame, scene);
-    let mut shown = (facts.clone(), DiskBars::new());
+    let mut shown = facts.clone();
     for (idle, examples) in [(true, 3), (true, 1), (false, 1), (false, 0)] {
-        let (mut text, mut bars) = (facts.clone(), DiskBars::new());
-        let detail = Detail { idle, examples };
-        disks::add(&mut text, &mut bars, frame, scene, detail);
+        let (mut text, detail) = (facts.clone(), Detail { idle, examples });
+        disks::add(&mut text, frame, scene, detail);
         mounts::add(&mut text, frame, scene, detail);
         facts::network(&mut text, frame);
-        shown = (text, bars);
-        if count(shown.0.lines.len()) + LEAST_ROWS <= area.height {
+        shown = text;
+        if count(shown.lines.len()) + LEAST_ROWS <= area.height {
             break;
         }
     }

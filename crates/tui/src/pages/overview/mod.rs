@@ -14,19 +14,21 @@ mod tiles;
 mod workers;
 
 use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
-use ratatui::style::Style;
+use ratatui::layout::{Constraint, Layout, Margin, Rect};
+use ratatui::text::Span;
+use ratatui::widgets::Widget;
 
 use super::Content;
-use crate::charts;
-use crate::widgets::{Drawn, Hit, Scene, bars, count, panel, pipeline, tile, write_fit};
+use crate::charts::VerdictBand;
+use crate::widgets::{Drawn, Hit, Scene, bars, count, panel, pipeline, tile};
+use trainmon_base::text::fit;
 use trainmon_waits::Frame;
-
-/// Draws a list of bars.
-type Bars = fn(&mut Buffer, Rect, &Frame, &Scene<'_>);
 
 /// Minimum rows of tiles that must remain when bars of workers are shown.
 const LEAST_TILES: u16 = 12;
+/// Fewest rows below the pipeline with a band of verdicts, and fewest rows of tiles with a line of text.
+const LEAST_WITH_BAND: u16 = 6;
+const LEAST_WITH_TEXT: u16 = 8;
 
 /// It keeps no state.
 #[derive(Debug, Clone, Copy, Default)]
@@ -38,50 +40,43 @@ impl Content for Overview {
             return;
         }
         let columns = tile::columns(buf.area);
-        let (pipeline, mut rest) = cut_top(area, pipeline::rows(buf.area).min(area.height));
+        let of_pipeline = pipeline::rows(buf.area);
+        let of_band = u16::from(area.height.saturating_sub(of_pipeline) >= LEAST_WITH_BAND);
+        let [pipeline, rest, band] =
+            Layout::vertical([Constraint::Length(of_pipeline), Constraint::Fill(1), Constraint::Length(of_band)])
+                .areas(area);
         pipeline::draw(buf, pipeline, scene);
-        let band;
-        (rest, band) = cut_bottom(rest, u16::from(rest.height >= 6));
         verdicts(buf, band, scene, drawn);
+        let of_side = if columns == 3 { rest.width / 4 } else { 0 };
+        let [rest, side] = Layout::horizontal([Constraint::Fill(1), Constraint::Length(of_side)]).areas(rest);
         if columns == 3 {
-            let width = rest.width / 4;
-            let side = Rect { x: rest.right() - width, width, ..rest };
-            rest.width -= width;
             side::draw(buf, side, scene);
         }
-        let frame = scene.frame();
-        let (workers, ranks) = frame.map_or((0, 0), |frame| (frame.workers.len(), frame.trainers.len()));
-        let lists: [(usize, Bars); 2] = [(if ranks > 1 { ranks } else { 0 }, ranks::draw), (workers, workers::draw)];
+        let nothing = Frame::default();
+        let frame = scene.frame().unwrap_or(&nothing);
+        let ranks = if frame.trainers.len() > 1 { frame.trainers.len() } else { 0 };
         let mut room = rest.height.saturating_sub(LEAST_TILES);
-        let wanted = lists.map(|(bars, draw)| {
+        let [of_ranks, of_workers] = [ranks, frame.workers.len()].map(|bars| {
             let rows = rows(bars, rest.width, buf.area).min(room);
             // An empty frame is not a list.
             let rows = if rows > panel::edges(buf.area) { rows } else { 0 };
             room -= rows;
-            (rows, draw)
+            rows
         });
-        for (rows, draw) in wanted.into_iter().rev() {
-            let list;
-            (rest, list) = cut_bottom(rest, rows);
-            if list.height > 0
-                && let Some(frame) = frame
-            {
-                draw(buf, list, frame, scene);
-            }
+        let no_gpu = tiles::no_gpu(scene);
+        let of_text = u16::from(no_gpu.is_some() && rest.height > of_ranks + of_workers + LEAST_WITH_TEXT);
+        let heights = [of_text, of_ranks, of_workers].map(Constraint::Length);
+        let [rest, text, ranks, workers] =
+            Layout::vertical([Constraint::Fill(1)].into_iter().chain(heights)).areas(rest);
+        if of_ranks > 0 {
+            ranks::draw(buf, ranks, frame, scene);
         }
+        if of_workers > 0 {
+            workers::draw(buf, workers, frame, scene);
+        }
+        let no_gpu = format!(" {}", no_gpu.unwrap_or_default());
+        Span::styled(fit(&no_gpu, usize::from(text.width)), scene.theme.dim()).render(text, buf);
         let mut tiles = tiles::all(scene);
-        if rest.height > 8
-            && let Some(text) = tiles::no_gpu(scene)
-        {
-            let line;
-            (rest, line) = cut_bottom(rest, 1);
-            write_fit(
-                buf,
-                Rect { x: line.x + 1, width: line.width.saturating_sub(1), ..line },
-                &text,
-                scene.theme.dim(),
-            );
-        }
         if columns == 1 {
             tiles = tiles::in_rows(tiles, rest.height, scene);
         }
@@ -102,21 +97,8 @@ fn verdicts(buf: &mut Buffer, area: Rect, scene: &Scene<'_>, drawn: &mut Drawn) 
     if area.is_empty() {
         return;
     }
-    let inner = if panel::framed(buf.area) { Rect { x: area.x + 1, width: area.width - 2, ..area } } else { area };
+    let inner = if panel::framed(buf.area) { area.inner(Margin::new(1, 0)) } else { area };
     let window = scene.window(inner.width);
-    buf.set_style(inner, Style::new());
-    charts::band(buf, inner, &scene.job.history.timeline, window, scene.theme);
+    VerdictBand { timeline: &scene.job.history.timeline, window, theme: scene.theme }.render(inner, buf);
     drawn.hits.push((inner, Hit::Chart));
-}
-
-/// Splits off the first rows of an area.
-fn cut_top(area: Rect, rows: u16) -> (Rect, Rect) {
-    (Rect { height: rows, ..area }, Rect { y: area.y + rows, height: area.height - rows, ..area })
-}
-
-/// Splits off the last rows of an area.
-fn cut_bottom(area: Rect, rows: u16) -> (Rect, Rect) {
-    let rows = rows.min(area.height);
-    let height = area.height - rows;
-    (Rect { height, ..area }, Rect { y: area.y + height, height: rows, ..area })
 }

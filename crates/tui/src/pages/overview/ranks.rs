@@ -2,12 +2,14 @@
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::Widget;
 
 use crate::charts;
 use crate::labels::whole_percent;
 use crate::theme::{Theme, WithLook};
 use crate::widgets::panel::Panel;
-use crate::widgets::{Scene, bars, write};
+use crate::widgets::{Scene, bars};
 use trainmon_waits::Frame;
 use trainmon_waits::frame::TrainerRates;
 
@@ -27,19 +29,19 @@ pub fn draw(buf: &mut Buffer, area: Rect, frame: &Frame, scene: &Scene<'_>) {
         panel = panel.with(format!("{room} shown"), theme.dim());
     }
     let inner = panel.with("colors as above · waiting for data · GPU use", theme.dim()).draw(buf, area, theme);
-    for ((rank, trainer), area) in frame.trainers.iter().enumerate().zip(bars::places(inner)) {
-        one(buf, area, trainer.number(rank), trainer, frame, theme);
-        if straggler == Some(rank) {
-            write(buf, area.x, area.y, area.right(), &format!("{:>2}!", trainer.number(rank)), theme.warning());
-        }
+    for ((place, trainer), area) in frame.trainers.iter().enumerate().zip(bars::places(inner)) {
+        let number = trainer.number(place);
+        let number = match straggler == Some(place) {
+            true => Span::styled(format!("{number:>2}!"), theme.warning()),
+            false => Span::styled(format!("{number:>2} "), theme.dim()),
+        };
+        line(area.width, number, trainer, frame, theme).render(area, buf);
     }
 }
 
-fn one(buf: &mut Buffer, area: Rect, rank: u32, trainer: &TrainerRates, frame: &Frame, theme: Theme) {
-    write(buf, area.x, area.y, area.right(), &format!("{rank:>2} {:>7}", trainer.id.pid), theme.dim());
-    let bar = Rect { x: area.x + BEFORE, width: area.width.saturating_sub(BEFORE + BEHIND), ..area };
+fn line(width: u16, number: Span<'static>, trainer: &TrainerRates, frame: &Frame, theme: Theme) -> Line<'static> {
+    let pid = Span::styled(format!("{:>7} ", trainer.id.pid), theme.dim());
     let parts: Vec<_> = trainer.split_s.iter().map(|(activity, s)| (activity.look(), s)).collect();
-    charts::split(buf, bar, &parts, theme);
     let wait = trainer.split_s.shares_of(trainer.seconds_seen).map(|shares| shares.input_wait * 100.0);
     let devices: Vec<_> = frame.gpus.iter().filter(|gpu| gpu.job_pids.contains(&trainer.id.pid)).collect();
     let text = match devices.split_first() {
@@ -47,11 +49,12 @@ fn one(buf: &mut Buffer, area: Rect, rank: u32, trainer: &TrainerRates, frame: &
             // Of several GPUs, the idlest is shown: a mean would hide it.
             let least = devices.iter().filter_map(|gpu| gpu.utilization_pct).reduce(f64::min);
             let more = if others.is_empty() { String::new() } else { format!("+{}", others.len()) };
-            format!("{:>4} G{}{more} {}", whole_percent(wait), first.index, whole_percent(least))
+            format!(" {:>4} G{}{more} {}", whole_percent(wait), first.index, whole_percent(least))
         }
-        None => format!("{:>4} wait", whole_percent(wait)),
+        None => format!(" {:>4} wait", whole_percent(wait)),
     };
-    write(buf, bar.right() + 1, area.y, area.right(), &text, theme.dim());
+    let bar = charts::split(width.saturating_sub(BEFORE + BEHIND), &parts, theme);
+    Line::from_iter([number, pid].into_iter().chain(bar).chain([Span::styled(text, theme.dim())]))
 }
 
 /// The index of the rank that the others wait for.

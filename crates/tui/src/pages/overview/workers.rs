@@ -2,10 +2,12 @@
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::Widget;
 
 use crate::theme::Look;
 use crate::widgets::panel::Panel;
-use crate::widgets::{Scene, bars, write};
+use crate::widgets::{Scene, bars};
 use crate::{charts, format};
 use trainmon_diagnosis::diagnosis::verdict::Stages;
 use trainmon_waits::Frame;
@@ -28,28 +30,31 @@ pub fn draw(buf: &mut Buffer, area: Rect, frame: &Frame, scene: &Scene<'_>) {
     }
     let inner = panel.draw(buf, area, theme);
     for (worker, area) in frame.workers.iter().zip(bars::places(inner)) {
-        one(buf, area, worker, scene);
+        line(area.width, worker, scene).render(area, buf);
     }
 }
 
-fn one(buf: &mut Buffer, area: Rect, worker: &WorkerRates, scene: &Scene<'_>) {
+fn line(width: u16, worker: &WorkerRates, scene: &Scene<'_>) -> Line<'static> {
     let theme = scene.theme;
-    write(buf, area.x, area.y, area.right(), &format!("{:>7} ", worker.id.pid), theme.dim());
     let shares = [worker.busy, worker.io_wait, worker.runnable, worker.idle];
     let shares = Look::STAGES.into_iter().zip(shares.map(|share| share.filter(|share| share.is_finite())));
     let known: Vec<(Look, f64)> = shares.filter_map(|(stage, share)| Some((stage, share?))).collect();
-    let bar = Rect { x: area.x + BEFORE, width: area.width.saturating_sub(BEFORE + BEHIND), ..area };
-    charts::split(buf, bar, &known, theme);
-    let Some((most, share)) = known.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)) else {
-        write(buf, bar.right() + 1, area.y, area.right(), format::UNMEASURED, theme.style(Look::IDLE));
-        return;
-    };
-    let (share, rate) = (share * 100.0, format::number(worker.batches_per_s));
-    let text = match by_stacks(worker.id.pid, scene) {
-        Some(name) if [Look::BUSY, Look::IO].contains(&most) => format!("{share:>3.0}% {name:<9} {rate}/s"),
-        _ => format!("{share:>3.0}% {:<5} {rate}/s", most.word),
-    };
-    write(buf, bar.right() + 1, area.y, area.right(), &text, theme.style(most));
+    let most = known.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1));
+    let text = most.map_or_else(
+        || format::UNMEASURED.to_owned(),
+        |(most, share)| {
+            let (share, rate) = (share * 100.0, format::number(worker.batches_per_s));
+            match by_stacks(worker.id.pid, scene) {
+                Some(name) if [Look::BUSY, Look::IO].contains(&most) => format!("{share:>3.0}% {name:<9} {rate}/s"),
+                _ => format!("{share:>3.0}% {:<5} {rate}/s", most.word),
+            }
+        },
+    );
+    let style = theme.style(most.map_or(Look::IDLE, |(most, _)| most));
+    let mut line = Line::styled(format!("{:>7} ", worker.id.pid), theme.dim());
+    line.extend(charts::split(width.saturating_sub(BEFORE + BEHIND), &known, theme));
+    line.push_span(Span::styled(format!(" {text}"), style));
+    line
 }
 
 /// The worker's main activity, if stacks show it.

@@ -1,5 +1,7 @@
 //! The columns of the process table: their words, headings and widths, and which of them fit a terminal.
 
+use ratatui::layout::Constraint;
+
 use ColumnKind::*;
 use ProcessColumn::*;
 
@@ -91,45 +93,33 @@ impl ProcessColumn {
         Self::ALL.iter().position(|column| *column == self).unwrap_or(0)
     }
 
+    /// Its cells, with the blank after it.
+    pub(super) fn constraint(self) -> Constraint {
+        if self == Command { Constraint::Fill(1) } else { Constraint::Length(self.spec().width + 1) }
+    }
+
     /// The next column to sort by.
     pub(super) fn next(self) -> Self {
         Self::ALL.get(self.place() + 1).copied().unwrap_or_default()
     }
 }
 
-/// The columns that fit a terminal, and their positions.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Placed {
-    /// From left to right, with the first cell of each, counted from the left edge of the table.
-    pub columns: Vec<(ProcessColumn, u16)>,
-    /// First cell of the command line.
-    pub command: u16,
-}
-
-impl Placed {
-    /// Chooses among the wanted columns for a table of so many cells: first the column that the table is sorted by,
-    /// then the more important ones.
-    pub fn choose(wanted: &[ProcessColumn], sorted: ProcessColumn, width: u16) -> Self {
-        let mut room = width.saturating_sub(COMMAND_MIN);
-        let mut chosen = Vec::with_capacity(IMPORTANCE.len());
-        let by_importance = [sorted].into_iter().chain(IMPORTANCE.into_iter().filter(|column| *column != sorted));
-        for column in by_importance.filter(|column| *column != ProcessColumn::Command && wanted.contains(column)) {
-            let cells = column.spec().width + 1;
-            if cells <= room {
-                room -= cells;
-                chosen.push(column);
-            }
-        }
-        let mut columns = Vec::with_capacity(chosen.len());
-        let mut x = 0;
-        for column in wanted.iter().copied().filter(|column| chosen.contains(column)) {
-            if !columns.iter().any(|(placed, _)| *placed == column) {
-                columns.push((column, x));
-                x += column.spec().width + 1;
-            }
-        }
-        Self { columns, command: x }
-    }
+/// Chooses among the wanted columns for a table of so many cells: first the column that the table is sorted by, then the
+/// more important ones. They keep their order, and the command line is the last.
+pub fn choose(wanted: &[ProcessColumn], sorted: ProcessColumn, width: u16) -> Vec<ProcessColumn> {
+    let mut room = width.saturating_sub(COMMAND_MIN);
+    let by_importance = [sorted].into_iter().chain(IMPORTANCE.into_iter().filter(|column| *column != sorted));
+    let mut chosen: Vec<ProcessColumn> =
+        by_importance.filter(|column| *column != Command && wanted.contains(column)).collect();
+    chosen.retain(|column| {
+        let cells = column.spec().width + 1;
+        let fits = cells <= room;
+        room -= if fits { cells } else { 0 };
+        fits
+    });
+    chosen.sort_by_key(|column| wanted.iter().position(|other| other == column));
+    chosen.push(Command);
+    chosen
 }
 
 #[cfg(test)]
@@ -165,15 +155,9 @@ mod tests {
 
     #[test]
     fn what_is_sorted_by_is_always_seen_and_a_wide_terminal_shows_all() {
-        let narrow = Placed::choose(&COLUMNS, ProcessColumn::Nice, 60);
-        assert!(narrow.columns.iter().any(|(column, _)| *column == ProcessColumn::Nice));
-        assert_eq!(Placed::choose(&COLUMNS, ProcessColumn::Role, 120).columns.len(), COLUMNS.len());
-        let own = Placed::choose(
-            &[ProcessColumn::Cpu, ProcessColumn::Pid, ProcessColumn::Cpu, ProcessColumn::Command],
-            ProcessColumn::Role,
-            80,
-        );
-        assert_eq!(own, Placed { columns: vec![(ProcessColumn::Cpu, 0), (ProcessColumn::Pid, 6)], command: 14 });
+        assert!(choose(&COLUMNS, Nice, 60).contains(&Nice));
+        assert_eq!(choose(&COLUMNS, Role, 120).len(), ProcessColumn::ALL.len());
+        assert_eq!(choose(&[Cpu, Pid, Cpu, Command], Role, 80), [Cpu, Pid, Command]);
     }
 
     proptest! {
@@ -183,14 +167,13 @@ mod tests {
             sorted in proptest::sample::select(ProcessColumn::ALL.to_vec()),
             width in 0u16..300,
         ) {
-            let placed = Placed::choose(&wanted, sorted, width);
-            prop_assert!(placed.command <= width.saturating_sub(COMMAND_MIN));
-            let mut end = 0;
-            for (column, x) in &placed.columns {
-                prop_assert_eq!(*x, end);
-                end = x + column.spec().width + 1;
+            let chosen = choose(&wanted, sorted, width);
+            let cells: u16 = chosen.iter().filter(|column| **column != Command).map(|column| column.spec().width + 1).sum();
+            prop_assert!(cells <= width.saturating_sub(COMMAND_MIN));
+            prop_assert_eq!(chosen.last(), Some(&Command));
+            for (place, column) in chosen.iter().enumerate() {
+                prop_assert!(!chosen[place + 1..].contains(column), "{:?} twice", column);
             }
-            prop_assert_eq!(placed.command, end);
         }
     }
 }

@@ -80,10 +80,6 @@ impl Content for Processes {
                 return Reply::Prompt(Prompt::new(PromptKind::Search, ""));
             }
             Action::Kill => return signals::signal(self.selected(scene), scene).unwrap_or_else(Reply::Notice),
-            Action::NiceLess | Action::NiceMore => {
-                let menu = signals::nice(self.selected(scene), action == Action::NiceMore, scene);
-                return menu.unwrap_or_else(Reply::Notice);
-            }
             Action::Enter => return self.open(scene),
             _ => return Reply::Changed,
         }

@@ -85,8 +85,8 @@ impl ProcessTable {
         let mut order: Vec<u32> = shown.map(|(place, _)| place).collect();
         self.sort.apply(&mut order, processes, |pid| self.activity_of(pid));
         self.matching = order.len();
-        let threads = frame.threads.iter().map(|thread| thread.process).zip(0..).filter(|_| self.threads);
-        let threads = tree::grouped(threads);
+        let threads = if self.threads { frame.threads.as_slice() } else { &[] };
+        let threads = tree::grouped(threads.iter().map(|thread| thread.process).zip(0..));
         let rows = &mut self.rows;
         let mut add = |process: u32, branch: Branch, children: bool| {
             rows.push(ProcessRow { process, thread: None, branch });

@@ -1,4 +1,4 @@
-//! Questions before an action on a process: which signal or nice value, which process, and the effect on the run.
+//! Questions before an action on a process: which signal, which process, and the effect on the run.
 
 use rustix::process::Signal;
 
@@ -15,7 +15,7 @@ use trainmon_sample::ProcessRole;
 const COMMAND: usize = 60;
 
 /// Message if signals are off.
-const OFF: &str = "signals and nice values are off: start trainmon with --signals";
+const OFF: &str = "signals are off: start trainmon with --signals";
 
 /// The signals of the menu: number, key, name, what it is for.
 const SIGNALS: [(Signal, char, &str, &str); 8] = [
@@ -29,9 +29,6 @@ const SIGNALS: [(Signal, char, &str, &str); 8] = [
     (Signal::CONT, 'c', "SIGCONT", "continue it"),
 ];
 
-/// The nice values to choose from.
-const NICE: [i32; 10] = [-20, -15, -10, -5, -1, 0, 5, 10, 15, 19];
-
 /// The menu of signals, or the reason why there is no menu.
 pub(super) fn signal(process: Option<&ProcessRates>, scene: &Scene<'_>) -> Result<Reply, String> {
     let process = allowed(process, scene)?;
@@ -42,34 +39,6 @@ pub(super) fn signal(process: Option<&ProcessRates>, scene: &Scene<'_>) -> Resul
         MenuItem { key: *key, text: format!("{number:>2} {name:<8} {text}"), choice }
     });
     let title = format!("Signal to {} {}", labels::role(process.role), process.id.pid);
-    Ok(Reply::Menu(Menu { title, items: items.collect(), selected: 0 }))
-}
-
-/// The menu of lower or higher nice values, or the reason why there is no menu.
-pub(super) fn nice(process: Option<&ProcessRates>, higher: bool, scene: &Scene<'_>) -> Result<Reply, String> {
-    let process = allowed(process, scene)?;
-    let now = process.nice.ok_or_else(|| format!("the nice value of {} is unknown", process.id.pid))?;
-    let next = if higher { now + 1 } else { now - 1 };
-    let mut values: Vec<i32> = NICE.into_iter().chain([next]).collect();
-    values.retain(|value| (-20..=19).contains(value) && if higher { *value > now } else { *value < now });
-    values.sort_unstable_by_key(|value| (value - now).abs());
-    values.dedup();
-    if values.is_empty() {
-        let end = if higher { "highest" } else { "lowest" };
-        return Err(format!("{} already has the {end} nice value: {now}", process.id.pid));
-    }
-    let change = if higher {
-        "It gets less CPU time than other processes when CPUs are scarce."
-    } else {
-        "It gets more CPU time than other processes when CPUs are scarce. This needs root."
-    };
-    let items = (b'a'..=b'p').map(char::from).zip(values).map(|(key, value)| {
-        let question =
-            format!("Set the nice value of {} from {now} to {value}, for all its threads? {change}", whom(process));
-        let choice = Reply::Confirm(Confirm { question, effect: Effect::Renice(process.id, value) });
-        MenuItem { key, text: format!("{value:>3}"), choice }
-    });
-    let title = format!("Nice value of {} {}: now {now}", labels::role(process.role), process.id.pid);
     Ok(Reply::Menu(Menu { title, items: items.collect(), selected: 0 }))
 }
 

@@ -1,18 +1,20 @@
 //! The job's processes as a table. Only visible rows cost anything.
 
 use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
+use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Cell, Row, StatefulWidget, Table, TableState, Widget};
 
 use super::Processes;
-use super::columns::{ColumnKind, Placed, ProcessColumn};
-use super::order;
-use super::rows::ProcessTable;
+use super::columns::{self, ColumnKind, ProcessColumn};
+use super::order::{self, Sort};
+use super::rows::{ProcessRow, ProcessTable};
 use super::tree::Branch;
 use crate::format;
 use crate::labels::{self, number, short_command};
 use crate::theme::Theme;
-use crate::widgets::{Drawn, Hit, Scene, behind, list, write, write_fit, write_right};
+use crate::widgets::{Drawn, Extent, Hit, Scene, cells};
 use trainmon_base::text::fit;
 use trainmon_rates::frame::ProcessRates;
 use trainmon_rates::threads::ThreadRates;
@@ -31,28 +33,40 @@ pub fn draw(buf: &mut Buffer, area: Rect, page: &Processes, scene: &Scene<'_>, t
     if area.height < ABOVE {
         return;
     }
-    let placed = Placed::choose(&page.columns, table.sort.column, area.width);
-    shown(buf, Rect { height: 1, ..area }, page, scene);
-    headings(buf, Rect { y: area.y + 1, height: 1, ..area }, &placed, table, theme, drawn);
-    let body = Rect { y: area.y + ABOVE, height: area.height - ABOVE, ..area };
-    // A job has at least one process.
-    let Some(frame) = scene.frame().filter(|frame| !frame.processes.is_empty()) else {
-        write(buf, body.x, body.y, body.right(), "no process read yet", theme.dim());
-        return;
+    let columns = columns::choose(&page.columns, table.sort.column, area.width);
+    let widths: Vec<_> = columns.iter().map(|column| column.constraint()).collect();
+    let [above, body] = Layout::vertical([Constraint::Length(1), Constraint::Fill(1)]).areas(area);
+    shown(buf, above, page, scene);
+    let heading = Rect { height: 1, ..body };
+    let places = Layout::horizontal(&widths).split(heading);
+    let hit = |(place, column): (&Rect, &ProcessColumn)| (*place, Hit::Heading(column.place()));
+    drawn.hits.extend(places.iter().zip(&columns).map(hit));
+    let header = Row::from_iter(columns.iter().map(|column| heading_cell(*column, table.sort, theme)));
+    let header = header.style(theme.heading());
+    let rows = Rect { y: body.y + 1, height: body.height - 1, ..body };
+    let extent = Extent { top, visible: usize::from(rows.height), total: table.rows.len() }.showing(table.selected);
+    let visible = table.rows.iter().skip(extent.top).take(extent.visible);
+    let command = places.last().map_or(0, |place| place.width);
+    let frame = scene.frame().filter(|frame| !frame.processes.is_empty());
+    let row = |row: &ProcessRow| match row.in_frame(frame?)? {
+        (process, None) => Some(process_row(&columns, process, row.branch, command, table, theme)),
+        (_, Some(thread)) => Some(thread_row(&columns, thread, row.branch, command, theme)),
     };
+    let visible = visible.map(|line| row(line).unwrap_or_default());
+    let mut state = TableState::new().with_selected(table.selected.checked_sub(extent.top));
+    let drawn_table = Table::new(visible, &widths).column_spacing(0).header(header);
+    StatefulWidget::render(drawn_table.row_highlight_style(theme.selected()), body, buf, &mut state);
+    // A job has at least one process.
+    if frame.is_none() {
+        Span::styled("no process read yet", theme.dim()).render(rows, buf);
+        return;
+    }
     if table.rows.is_empty() && !table.filter.is_empty() {
         let text = "no process matches the filter: press F4 to change it, then Ctrl-U to clear it";
-        write(buf, body.x, body.y, body.right(), text, theme.strong());
+        Span::styled(text, theme.strong()).render(rows, buf);
     }
-    drawn.page = list(buf, body, &table.rows, top, Some(table.selected), theme, |buf, area, row| {
-        let line = ProcessLine { area, placed: &placed, branch: row.branch, theme };
-        match row.in_frame(frame) {
-            Some((process, None)) => line.process(buf, process, table),
-            Some((_, Some(thread))) => line.thread(buf, thread),
-            None => {}
-        }
-    });
-    drawn.hits.push((body, Hit::Row(drawn.page.top)));
+    drawn.page = extent;
+    drawn.hits.push((rows, Hit::Row(extent.top)));
 }
 
 /// How many processes are shown, in which order, and with which filter.
@@ -73,63 +87,45 @@ fn shown(buf: &mut Buffer, area: Rect, page: &Processes, scene: &Scene<'_>) {
     for (on, what) in [(table.tree, " · tree"), (table.threads, " · threads that ran")] {
         text.push_str(if on { what } else { "" });
     }
-    let place = format!("{}/{}", (table.selected + 1).min(table.rows.len()), table.rows.len());
-    let end = write_right(buf, area.x, area.y, area.right(), &place, theme.dim()).saturating_sub(1);
-    let x = write(buf, area.x, area.y, end, &text, theme.dim());
+    let place = format!(" {}/{}", (table.selected + 1).min(table.rows.len()), table.rows.len());
+    let [left, right] = Layout::horizontal([Constraint::Fill(1), Constraint::Length(cells(&place))]).areas(area);
+    let mut line = Line::styled(text, theme.dim());
     if page.missed && !page.search.is_empty() {
-        let text = format!(" · “{}” not found", fit(&page.search, TYPED));
-        write(buf, x, area.y, end, &text, theme.strong());
+        line.push_span(Span::styled(format!(" · “{}” not found", fit(&page.search, TYPED)), theme.strong()));
+    }
+    line.render(left, buf);
+    Span::styled(place, theme.dim()).render(right, buf);
+}
+
+/// A heading, with a mark if the table is sorted by it: where numbers have the blank between two columns.
+fn heading_cell(column: ProcessColumn, sort: Sort, theme: Theme) -> Cell<'static> {
+    let (mark, style) = match (sort.column == column, sort.is_falling()) {
+        (false, _) => (" ", Style::new()),
+        (true, true) => ("↓", theme.strong()),
+        (true, false) => ("↑", theme.strong()),
+    };
+    let line = Line::styled(format!("{}{mark}", column.spec().heading), style);
+    Cell::from(if column.spec().kind == ColumnKind::Word { line } else { line.right_aligned() })
+}
+
+/// A value in its column, with a blank after it.
+fn value_cell(column: ProcessColumn, value: String) -> Cell<'static> {
+    match column.spec().kind {
+        ColumnKind::Word => Cell::from(fit(&value, usize::from(column.spec().width))),
+        _ => Cell::from(Line::from(value + " ").right_aligned()),
     }
 }
 
-fn headings(buf: &mut Buffer, area: Rect, placed: &Placed, table: &ProcessTable, theme: Theme, drawn: &mut Drawn) {
-    buf.set_style(area, theme.heading());
-    let sort = table.sort;
-    for (column, x) in placed.columns.iter().copied().chain([(ProcessColumn::Command, placed.command)]) {
-        let (x, spec) = (area.x + x, column.spec());
-        let end = if column == ProcessColumn::Command { area.right() } else { x + spec.width };
-        let (style, mark) = match (sort.column == column, sort.is_falling()) {
-            (false, _) => (theme.heading(), ""),
-            (true, true) => (theme.heading().patch(theme.strong()), "↓"),
-            (true, false) => (theme.heading().patch(theme.strong()), "↑"),
-        };
-        let text = format!("{}{mark}", spec.heading);
-        // The mark may be in the gap between two columns.
-        match spec.kind {
-            ColumnKind::Word => write(buf, x, area.y, end + 1, &text, style),
-            _ => write_right(buf, x, area.y, end + u16::from(!mark.is_empty()), &text, style),
-        };
-        drawn.hits.push((Rect { x, width: end.saturating_sub(x) + 1, ..area }, Hit::Heading(column.place())));
-    }
-}
-
-/// A row, and where it is drawn.
-struct ProcessLine<'p> {
-    area: Rect,
-    placed: &'p Placed,
+fn process_row(
+    columns: &[ProcessColumn],
+    p: &ProcessRates,
     branch: Branch,
+    width: u16,
+    table: &ProcessTable,
     theme: Theme,
-}
-
-impl ProcessLine<'_> {
-    /// Writes each value into its column, followed by a text.
-    fn draw(&self, buf: &mut Buffer, text: &str, style: Style, value: impl Fn(ProcessColumn) -> String) {
-        let area = self.area;
-        for (column, x) in &self.placed.columns {
-            let (x, spec) = (area.x + x, column.spec());
-            let end = (x + spec.width).min(area.right());
-            match spec.kind {
-                ColumnKind::Word => write(buf, x, area.y, end, &value(*column), style),
-                _ => write_right(buf, x, area.y, end, &value(*column), style),
-            };
-        }
-        let x = self.tree(buf);
-        write_fit(buf, behind(area, x), text, style);
-    }
-
-    fn process(&self, buf: &mut Buffer, p: &ProcessRates, table: &ProcessTable) {
-        let command = short_command(order::command(p));
-        self.draw(buf, &command, Style::new(), |column| match column {
+) -> Row<'static> {
+    let value = |column: &ProcessColumn| {
+        let value = match column {
             ProcessColumn::Pid => p.id.pid.to_string(),
             ProcessColumn::Role => labels::role(p.role).to_owned(),
             ProcessColumn::State => if p.state.is_ascii_graphic() { p.state } else { '?' }.to_string(),
@@ -143,42 +139,48 @@ impl ProcessLine<'_> {
             ProcessColumn::Threads => p.threads.to_string(),
             ProcessColumn::Time => number(p.cpu_time_s.map(format::cpu_time)),
             ProcessColumn::Nice => number(p.nice),
-            ProcessColumn::Command => String::new(),
-        });
-    }
+            ProcessColumn::Command => return named_cell(&short_command(order::command(p)), branch, width, theme),
+        };
+        value_cell(*column, value)
+    };
+    Row::from_iter(columns.iter().map(value))
+}
 
-    fn thread(&self, buf: &mut Buffer, t: &ThreadRates) {
-        let (cpu, delay) = (f64::from(t.cpu_pct), f64::from(t.run_delay_pct));
-        // As for processes: a share of the time it wanted a CPU.
-        let queue = (cpu + delay > 0.0).then(|| delay / (cpu + delay) * 100.0);
-        let name = if t.name.is_empty() { "thread" } else { &t.name };
-        self.draw(buf, name, self.theme.dim(), |column| match column {
+fn thread_row(columns: &[ProcessColumn], t: &ThreadRates, branch: Branch, width: u16, theme: Theme) -> Row<'static> {
+    let (cpu, delay) = (f64::from(t.cpu_pct), f64::from(t.run_delay_pct));
+    // As for processes: a share of the time it wanted a CPU.
+    let queue = (cpu + delay > 0.0).then(|| delay / (cpu + delay) * 100.0);
+    let name = if t.name.is_empty() { "thread" } else { &t.name };
+    let value = |column: &ProcessColumn| {
+        let value = match column {
             ProcessColumn::Pid => t.tid.to_string(),
             ProcessColumn::Role => short(t.role).to_owned(),
             ProcessColumn::Cpu => format::number(Some(cpu)),
             ProcessColumn::Queue => format::number(queue),
+            ProcessColumn::Command => return named_cell(name, branch, width, theme),
             _ => String::new(),
-        });
-    }
+        };
+        value_cell(*column, value)
+    };
+    Row::from_iter(columns.iter().map(value)).style(theme.dim())
+}
 
-    /// Draws the branch and returns where the text begins. The tree takes at most half of the cells: in very deep
-    /// trees, the outer levels are left out.
-    fn tree(&self, buf: &mut Buffer) -> u16 {
-        let (area, Branch { depth, lines, last }) = (self.area, self.branch);
-        let mut x = area.x + self.placed.command;
-        let levels = depth.min(area.right().saturating_sub(x) / 2 / LEVEL);
-        for level in depth - levels + 1..=depth {
-            let goes_on = 1u64.checked_shl(u32::from(level)).is_some_and(|bit| lines & bit != 0);
-            let text = match (level == depth, last, goes_on) {
-                (true, false, _) => "├─ ",
-                (true, true, _) => "└─ ",
-                (false, _, true) => "│  ",
-                (false, _, false) => "   ",
-            };
-            x = write(buf, x, area.y, area.right(), text, self.theme.dim());
+/// The branch of the tree and the name behind it. The tree takes at most half of the cells: in very deep trees, the
+/// outer levels are left out.
+fn named_cell(name: &str, Branch { depth, lines, last }: Branch, width: u16, theme: Theme) -> Cell<'static> {
+    let levels = depth.min(width / 2 / LEVEL);
+    let level = |level: u16| {
+        let goes_on = 1u64.checked_shl(u32::from(level)).is_some_and(|bit| lines & bit != 0);
+        match (level == depth, last, goes_on) {
+            (true, false, _) => "├─ ",
+            (true, true, _) => "└─ ",
+            (false, _, true) => "│  ",
+            (false, _, false) => "   ",
         }
-        x
-    }
+    };
+    let tree: String = (depth - levels + 1..=depth).map(level).collect();
+    let name = fit(name, usize::from(width - levels * LEVEL));
+    Cell::from(Line::from_iter([Span::styled(tree, theme.dim()), Span::raw(name)]))
 }
 
 /// A thread's role in the available cells.

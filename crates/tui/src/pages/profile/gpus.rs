@@ -1,12 +1,12 @@
 //! What each GPU did in the window of a profile: one bar of parts for each, with words below.
 
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
 use ratatui::style::Style;
+use ratatui::text::{Line, Span};
 
 use crate::charts;
 use crate::theme::{ColorSlot, Look, Theme};
-use crate::widgets::{Piece, cells, count, cut, piece_rows, write, write_pieces, write_right};
+use crate::widgets::table;
+use crate::widgets::{Piece, cells, count, piece_lines};
 use trainmon_base::text::{fit, sanitise};
 use trainmon_profiles::account::ProfileAccount;
 use trainmon_profiles::drawn::SliceKind;
@@ -109,44 +109,30 @@ impl PartBars {
         vec![(self.bars.len(), words)]
     }
 
-    /// Rows that they need in `width` cells.
-    pub fn rows(&self, width: u16) -> u16 {
-        let width = width.saturating_sub(INDENT_OF_PARTS);
-        self.groups().iter().map(|(bars, words)| count(*bars) + piece_rows(width, BETWEEN_PARTS, words)).sum()
-    }
-
-    /// Draws as much of them as fits.
-    pub fn draw(&self, buf: &mut Buffer, area: Rect) {
+    /// The bars, each group with its words below, in lines of `width` cells.
+    pub fn lines(&self, width: u16) -> Vec<Line<'static>> {
         let named = self.bars.iter().map(|bar| cells(&bar.name)).max().unwrap_or(0);
         let mut bars = self.bars.iter();
-        let mut rest = area;
+        let mut lines = Vec::new();
         for (count, words) in self.groups() {
-            for bar in bars.by_ref().take(count) {
-                self.bar(buf, cut(&mut rest, 1), bar, named);
-            }
-            let width = area.width.saturating_sub(INDENT_OF_PARTS);
-            let lines = cut(&mut rest, piece_rows(width, BETWEEN_PARTS, &words));
-            write_pieces(
-                buf,
-                Rect { x: lines.x + INDENT_OF_PARTS.min(lines.width), width, ..lines },
-                BETWEEN_PARTS,
-                &words,
-            );
+            lines.extend(bars.by_ref().take(count).map(|bar| self.bar(width, bar, named)));
+            let words = piece_lines(width.saturating_sub(INDENT_OF_PARTS), BETWEEN_PARTS, &words);
+            lines.extend(words.into_iter().map(|mut line| {
+                line.spans.insert(0, Span::raw(" ".repeat(usize::from(INDENT_OF_PARTS))));
+                line
+            }));
         }
+        lines
     }
 
-    fn bar(&self, buf: &mut Buffer, row: Rect, bar: &PartBar, named: u16) {
-        if row.height == 0 {
-            return;
-        }
+    fn bar(&self, width: u16, bar: &PartBar, named: u16) -> Line<'static> {
         let [(left, good), (right, bad)] = &bar.ends;
-        write(buf, row.x, row.y, row.right(), &bar.name, self.theme.strong());
-        let x = write(buf, row.x + named + 1, row.y, row.right(), left, *good);
-        let mut end = row.right();
-        if !right.is_empty() {
-            end = write_right(buf, x, row.y, end, right, *bad).saturating_sub(1);
-        }
+        let right = if right.is_empty() { String::new() } else { format!(" {right}") };
+        let name = Span::styled(table::set(&bar.name, -(named as i16 + 1)), self.theme.strong());
+        let left = Span::styled(format!("{left} "), *good);
+        let room = width.saturating_sub(named + 1 + count(left.width()) + cells(&right));
         let parts: Vec<_> = bar.parts.iter().map(|(kind, _, share)| (look(*kind), *share)).collect();
-        charts::split(buf, Rect { x: x + 1, width: end.saturating_sub(x + 1), ..row }, &parts, self.theme);
+        let bar = charts::split(room, &parts, self.theme);
+        Line::from_iter([name, left].into_iter().chain(bar).chain([Span::styled(right, *bad)]))
     }
 }

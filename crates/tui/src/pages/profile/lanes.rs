@@ -1,13 +1,15 @@
 //! A lane of the drawn step in one row: the kind that takes most of a cell's time, and names where there is room.
 
 use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
+use ratatui::layout::{Margin, Rect};
 use ratatui::style::{Modifier, Style};
+use ratatui::text::Span;
+use ratatui::widgets::Widget;
 
 use super::gpus::look;
 use super::zoom::TimeAxis;
 use crate::theme::Theme;
-use crate::widgets::{cells, write};
+use crate::widgets::cells;
 use trainmon_base::text::fit;
 use trainmon_profiles::drawn::{DrawnGap, DrawnSlice, LaneKind, SliceKind};
 
@@ -96,7 +98,7 @@ fn name(buf: &mut Buffer, area: Rect, name: &str, kind: SliceKind, theme: Theme)
     }
     let text = format!(" {} ", fit(name, usize::from(room)));
     let style = theme.style(look(kind)).add_modifier(Modifier::REVERSED);
-    write(buf, area.x + 1, area.y, area.right(), &text, style);
+    Span::styled(text, style).render(area.inner(Margin::new(1, 0)), buf);
 }
 
 /// Draws a gap: in reverse if the cursor is on it, with its length where there is room.
@@ -108,8 +110,8 @@ pub fn gap(buf: &mut Buffer, row: Rect, gap: &DrawnGap, length: &str, selected: 
     }
     let wanted = cells(length) + 2;
     if wanted + 2 <= area.width {
-        let x = area.x + (area.width - wanted) / 2;
+        let middle = area.inner(Margin::new((area.width - wanted) / 2, 0));
         // Cells keep the colors of their reasons.
-        write(buf, x, area.y, area.right(), &format!(" {length} "), Style::new().add_modifier(Modifier::BOLD));
+        Span::styled(format!(" {length} "), Style::new().add_modifier(Modifier::BOLD)).render(middle, buf);
     }
 }

@@ -13,6 +13,8 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Margin, Rect};
 use ratatui::style::{Modifier, Style};
+use ratatui::text::Span;
+use ratatui::widgets::{Block, Borders, Widget};
 
 use super::super::keys::{Action, key_of};
 use super::cursor::StepCursor;
@@ -20,7 +22,7 @@ use super::zoom::{TimeAxis, TimeSpan, WHOLE};
 use super::{lanes, words};
 use crate::theme::Theme;
 use crate::widgets::panel::{self, Panel, framed};
-use crate::widgets::{Drawn, Hit, cells, count, write};
+use crate::widgets::{Drawn, Hit, cells, count};
 use trainmon_base::text::{fit, sanitise};
 use trainmon_profiles::drawn::{DrawnGap, DrawnLane, DrawnSlice, DrawnStep, DrawnWork, LaneKind, SliceKind};
 use trainmon_views::profile_sections::length;
@@ -234,7 +236,7 @@ impl<'a> StepView<'a> {
         let style = if lane.kind == LaneKind::Idle { self.theme.strong() } else { self.theme.dim() };
         let short = lane.name.replace(", thread", "");
         let full = if buf.area.width < FULL_NAMES { &short } else { &lane.name };
-        write(buf, name.x, name.y, name.right(), &fit(full, usize::from(name.width.saturating_sub(1))), style);
+        Span::styled(fit(full, usize::from(name.width.saturating_sub(1))), style).render(name, buf);
         lanes::draw(buf, row, lane.slices, lane.kind, time, self.theme);
         if lane.kind != LaneKind::Idle {
             return;
@@ -247,7 +249,7 @@ impl<'a> StepView<'a> {
     }
 
     fn axis(&self, buf: &mut Buffer, row: Rect, time: TimeAxis, arrow: Option<&Arrow>) {
-        write(buf, row.x, row.y, row.right(), &"─".repeat(usize::from(row.width)), self.theme.edge());
+        Block::new().borders(Borders::TOP).border_style(self.theme.edge()).render(row, buf);
         let mut free = row.x;
         for (cell, label) in time.marks(self.step.length_ms) {
             let (x, text) = (row.x + cell, format!("┬ {label} "));
@@ -255,7 +257,8 @@ impl<'a> StepView<'a> {
             let is_free =
                 arrow.is_none_or(|arrow| row.x + arrow.to < x || row.x + arrow.from.unwrap_or(arrow.to) >= end);
             if x >= free && end <= row.right() && is_free {
-                free = write(buf, x, row.y, row.right(), &text, self.theme.dim());
+                Span::styled(text, self.theme.dim()).render(Rect { x, width: end - x, ..row }, buf);
+                free = end;
             }
         }
     }

@@ -1,13 +1,14 @@
 //! A table of a profile: its columns are as wide as their widest cell, and the last one takes the rest.
 
 use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
-use ratatui::style::Style;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Cell, Row, StatefulWidget, Table, TableState};
 use unicode_width::UnicodeWidthStr;
 
 use super::gpus::look;
 use crate::theme::Theme;
-use crate::widgets::{Extent, behind, cells, list, write, write_right};
+use crate::widgets::{Extent, cells};
 use trainmon_base::text::{fit, fit_before, sanitise};
 use trainmon_profiles::account::{IdleReason, ProfileAccount};
 use trainmon_profiles::drawn::SliceKind;
@@ -77,53 +78,46 @@ impl ShownTable {
 
     /// Draws headings and rows, and marks the selected row if the table is `current`.
     pub fn draw(&self, buf: &mut Buffer, area: Rect, current: bool, top: usize, theme: Theme) -> Extent {
-        if area.height == 0 {
-            return Extent::default();
-        }
-        let heading = Rect { height: 1, ..area };
-        buf.set_style(heading, theme.heading());
+        let widths = self.widths.iter().map(|width| Constraint::Length(*width));
+        let widths: Vec<_> = widths.take(self.columns.len().saturating_sub(1)).chain([Constraint::Fill(1)]).collect();
+        let places = Layout::horizontal(&widths).spacing(GAP).split(area);
+        let room: Vec<_> = places.iter().map(|place| place.width).collect();
         let names: Vec<_> = self.columns.iter().map(|column| column.name).collect();
-        let mark = |kind: &SliceKind| (theme.glyph(look(*kind)), theme.style(look(*kind)), kind.words());
         // Where rows have a mark, the heading keeps its cell.
-        let blank = (' ', theme.heading(), "");
-        self.line(buf, heading, &names, theme.heading(), (!self.marks.is_empty()).then_some(blank));
-        let below = Rect { y: area.y + 1, height: area.height - 1, ..area };
-        let selected = current.then_some(self.selected);
-        let rows: Vec<_> = self.rows.iter().enumerate().collect();
-        list(buf, below, &rows, if current { top } else { 0 }, selected, theme, |buf, row, (place, values)| {
-            self.line(buf, row, values, Style::new(), self.marks.get(*place).and_then(Option::as_ref).map(mark));
-        })
+        let blank = if self.marks.is_empty() { None } else { Some((Span::raw(" "), "")) };
+        let header = self.row(&names, &room, blank).style(theme.heading());
+        let extent = Extent { top, visible: usize::from(area.height.saturating_sub(1)), total: self.rows.len() };
+        let extent = if current { extent.showing(self.selected) } else { Extent { top: 0, ..extent } };
+        let mark = |kind: &SliceKind| {
+            let look = look(*kind);
+            (Span::styled(theme.glyph(look).to_string(), theme.style(look)), kind.words())
+        };
+        let rows = self.rows.iter().enumerate().skip(extent.top).take(extent.visible);
+        let rows = rows
+            .map(|(place, values)| self.row(values, &room, self.marks.get(place).and_then(Option::as_ref).map(mark)));
+        let selected = if current { self.selected.checked_sub(extent.top) } else { None };
+        let table = Table::new(rows, widths).column_spacing(GAP).header(header).row_highlight_style(theme.selected());
+        StatefulWidget::render(table, area, buf, &mut TableState::new().with_selected(selected));
+        extent
     }
 
-    /// A row; `mark` is before the last value, in place of its words.
-    fn line(
-        &self,
-        buf: &mut Buffer,
-        row: Rect,
-        values: &[impl AsRef<str>],
-        style: Style,
-        mark: Option<(char, Style, &str)>,
-    ) {
-        let mut x = row.x;
+    /// A row of columns of so many cells; `mark` is before the last value, in place of its words.
+    fn row<'v>(&self, values: &'v [impl AsRef<str>], room: &[u16], mark: Option<(Span<'v>, &str)>) -> Row<'v> {
         let last = self.columns.len().saturating_sub(1);
-        for (place, ((column, width), value)) in self.columns.iter().zip(&self.widths).zip(values).enumerate() {
-            let end = x.saturating_add(*width).min(row.right());
+        let columns = self.columns.iter().zip(room).zip(values).enumerate();
+        Row::from_iter(columns.map(|(place, ((column, room), value))| {
             let value = value.as_ref();
-            if place == last {
-                let mut value = value;
-                if let Some((glyph, style, words)) = mark {
-                    x = write(buf, x, row.y, row.right(), &glyph.to_string(), style) + 1;
-                    value = value.strip_prefix(words).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(value);
+            match &mark {
+                Some((glyph, words)) if place == last => {
+                    let value = value.strip_prefix(words).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(value);
+                    let value = shortened(value, room.saturating_sub(2));
+                    Cell::from(Line::from_iter([glyph.clone(), Span::raw(" "), Span::raw(value)]))
                 }
-                let room = behind(row, x);
-                write(buf, x, row.y, row.right(), &shortened(value, room.width), style);
-            } else if column.right {
-                write_right(buf, x, row.y, end, value, style);
-            } else {
-                write(buf, x, row.y, end, &fit(value, usize::from(end.saturating_sub(x))), style);
+                None if place == last => Cell::from(shortened(value, *room)),
+                _ if column.right => Cell::from(Line::from(value).right_aligned()),
+                _ => Cell::from(fit(value, usize::from(*room))),
             }
-            x = end.saturating_add(GAP).min(row.right());
-        }
+        }))
     }
 }
 
@@ -131,13 +125,16 @@ impl ShownTable {
 /// part of a call's name that does not fit, then what says less of call and operator. The place stays.
 pub fn shortened(value: &str, width: u16) -> String {
     let width = usize::from(width);
+    if value.width() <= width {
+        return fit(value, width);
+    }
     let function = if value.ends_with(')') && value.contains(".py:") { value.rfind(" (") } else { None };
-    let value = function.and_then(|at| value.get(..at)).filter(|_| value.width() > width).unwrap_or(value);
+    let value = function.and_then(|at| value.get(..at)).unwrap_or(value);
     // The shapes of an operator have commas as well.
     let place = value.rsplit_once(", ").filter(|(_, place)| place.contains(':'));
     let (name, place) = place.unwrap_or((value, ""));
     let cut = |text: &str| fit_before(text, if place.width() + LEAST_NAME <= width { place } else { "" }, width);
-    let Some((first, within)) = name.split_once(" in ").filter(|_| value.width() > width) else { return cut(value) };
+    let (Some((first, within)), true) = (name.split_once(" in "), value.width() > width) else { return cut(value) };
     let with_place = |name: &str| if place.is_empty() { name.to_owned() } else { format!("{name}, {place}") };
     let is_call = ["cu", "hip"].iter().any(|begin| first.starts_with(begin));
     let rest = format!(" in {}", with_place(within));

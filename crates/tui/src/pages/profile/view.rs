@@ -5,6 +5,8 @@ use std::ops::Range;
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Margin, Rect};
 use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::Widget;
 
 use super::super::keys::{Action, key_of};
 use super::Profile;
@@ -13,11 +15,9 @@ use super::step::StepView;
 use super::table::ShownTable;
 use crate::labels::taken;
 use crate::theme::Theme;
-use crate::widgets::card;
 use crate::widgets::panel::{self, Panel, framed};
-use crate::widgets::{
-    Drawn, Hit, Piece, Scene, Text, cells, count, cut, write, write_lines, write_pieces, write_right,
-};
+use crate::widgets::{self, card};
+use crate::widgets::{Drawn, Hit, Piece, Scene, Text, cells, count, piece_lines, write_lines};
 use trainmon_base::text::sanitise;
 use trainmon_profiles::account::ProfileAccount;
 use trainmon_views::profile_sections;
@@ -48,7 +48,7 @@ pub fn draw(buf: &mut Buffer, area: Rect, page: &Profile, scene: &Scene<'_>, top
         }
         return write_lines(buf, area, &text.lines);
     };
-    let bars = PartBars::new(account, usize::from(area.height) / ROWS_FOR_GPU, theme);
+    let bars = PartBars::new(account, usize::from(area.height) / ROWS_FOR_GPU, theme).lines(area.width);
     let mut notes = Text::new(area.width, theme);
     account.notes.iter().for_each(|note| notes.at_most(2, note, theme.dim()));
     let step = account.drawn.as_ref().map(|step| StepView::new(step, &page.cursor, theme));
@@ -59,16 +59,18 @@ pub fn draw(buf: &mut Buffer, area: Rect, page: &Profile, scene: &Scene<'_>, top
         left -= rows;
         rows
     };
-    let above = [1, bars.rows(area.width), count(notes.lines.len())].map(&mut take);
+    let above = [1, count(bars.len()), count(notes.lines.len())].map(&mut take);
     let for_tables = if page.tables.is_empty() { 0 } else { rows_for_tables(area, buf.area) };
     let of_step = step.as_ref().map_or(0, |step| step.rows(left.saturating_sub(for_tables), buf.area));
     let heights = above.into_iter().chain([of_step]).map(Constraint::Length);
     let [first, of_bars, of_notes, of_step, rest] =
         Layout::vertical(heights.chain([Constraint::Fill(1)])).areas(area);
-    write_pieces(buf, first, " · ", &head(account, scene));
-    bars.draw(buf, of_bars);
+    write_lines(buf, first, &piece_lines(first.width, " · ", &head(account, scene)));
+    write_lines(buf, of_bars, &bars);
     write_lines(buf, of_notes, &notes.lines);
-    if let Some(step) = step.filter(|_| of_step.height > 0) {
+    if let Some(step) = step
+        && of_step.height > 0
+    {
         step.draw(buf, of_step, drawn);
     }
     tables(buf, rest, page, top, scene, drawn);
@@ -82,13 +84,12 @@ fn rows_for_tables(area: Rect, screen: Rect) -> u16 {
 
 /// The tables that there is room for.
 fn tables(buf: &mut Buffer, area: Rect, page: &Profile, top: usize, scene: &Scene<'_>, drawn: &mut Drawn) {
-    let mut rest = area;
-    let columns = (rest.width / TABLE_WIDTH).max(1);
+    let columns = (area.width / TABLE_WIDTH).max(1);
     let above = panel::edges(buf.area) + 1;
     let wanted: Vec<_> = page.tables.iter().map(|table| above + count(table.rows.len())).collect();
-    if group(&wanted, columns, rest.height, page.current).len() < wanted.len() {
-        strip(buf, cut(&mut rest, 1), page, scene.theme, drawn);
-    }
+    let of_strip = u16::from(group(&wanted, columns, area.height, page.current).len() < wanted.len());
+    let [row, rest] = Layout::vertical([Constraint::Length(of_strip), Constraint::Fill(1)]).areas(area);
+    strip(buf, row, page, scene.theme, drawn);
     let group = group(&wanted, columns, rest.height, page.current);
     let places: Vec<_> = group.clone().collect();
     let width = rest.width / columns;
@@ -158,20 +159,13 @@ fn strip(buf: &mut Buffer, row: Rect, page: &Profile, theme: Theme, drawn: &mut 
     if row.height == 0 {
         return;
     }
-    let mut x = row.x;
-    for (place, table) in page.tables.iter().enumerate() {
-        let word = format!(" {} ", table.name.word());
-        let style = if place == page.current { theme.bar().patch(theme.strong()) } else { theme.dim() };
-        let width = cells(&word);
-        if x + width > row.right() {
-            break;
-        }
-        drawn.hits.push((Rect { x, width, ..row }, Hit::Heading(place)));
-        x = write(buf, x, row.y, row.right(), &word, style);
-    }
+    let tabs = page.tables.iter().enumerate();
+    let tabs =
+        tabs.map(|(place, table)| (format!(" {} ", table.name.word()), place == page.current, Hit::Heading(place)));
+    let rest = widgets::tabs(buf, row, tabs, 0, theme, drawn);
     let hint = format!("{} next table", key_of(Action::NextTable));
-    if x + 1 + cells(&hint) <= row.right() {
-        write_right(buf, x, row.y, row.right(), &hint, theme.dim());
+    if cells(&hint) < rest.width {
+        Line::from(Span::styled(hint, theme.dim())).right_aligned().render(rest, buf);
     }
 }
 

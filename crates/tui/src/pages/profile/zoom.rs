@@ -30,12 +30,14 @@ pub fn spans(step: &DrawnStep, gap: &DrawnGap) -> Vec<TimeSpan> {
         last = own.max(least);
         spans.push(around((gap.begin + gap.end) / 2.0, 0.5, last));
     }
-    let Some(work) = gap.work.as_ref().filter(|_| !gap.goes_on) else { return spans };
+    let (Some(work), false) = (&gap.work, gap.goes_on) else { return spans };
     let arrow = gap.call.as_ref().map_or(0.0, |call| work.begin - call.begin) / SHARE_OF_ARROW;
     // A launch from long before is out of sight, and the kernel alone is what there is to see.
     let closest = if (0.0..last).contains(&arrow) { arrow.max(least) } else { least };
-    let begin =
-        gap.call.as_ref().filter(|_| closest == arrow).map_or(work.begin, |call| (call.begin + work.begin) / 2.0);
+    let begin = match &gap.call {
+        Some(call) if closest == arrow => (call.begin + work.begin) / 2.0,
+        _ => work.begin,
+    };
     while last / CLOSER > closest && spans.len() < SPANS {
         last /= CLOSER;
         spans.push(around(work.begin, 0.6, last));

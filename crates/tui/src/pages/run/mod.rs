@@ -3,13 +3,14 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
+use ratatui::text::Line;
 
 use super::Content;
 use crate::format;
 use crate::summary::{self, SummaryLine};
 use crate::theme::WithLook;
 use crate::widgets::table::{self, Column};
-use crate::widgets::{Drawn, Scene, Text, bars, scrolled, write_fit};
+use crate::widgets::{Drawn, Scene, Text, bars, count, scrolled};
 use trainmon_base::zone;
 use trainmon_diagnosis::diagnosis::causes::verdict_name;
 use trainmon_diagnosis::diagnosis::verdict::Class;
@@ -41,54 +42,44 @@ impl Content for Run {
 
     fn draw(&self, buf: &mut Buffer, area: Rect, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
         let theme = scene.theme;
-        let mut head = Text::new(area.width, theme);
+        let mut text = Text::new(area.width, theme);
         let Some(run) = &self.totals else {
-            head.line("No history yet.", Style::new());
-            return scrolled(buf, area, top, drawn, |page| page.lines(&head.lines));
+            text.line("No history yet.", Style::new());
+            return scrolled(buf, area, top, drawn, |page| page.lines(&text.lines));
         };
-        head.heading("The run so far");
+        text.heading("The run so far");
         // Two of its lines are shown as bars below.
         let is_bars = |line| matches!(line, SummaryLine::Classes | SummaryLine::Activities);
-        for (line, text) in
+        for (line, words) in
             summary::lines(run, scene.zone, scene.price).into_iter().filter(|(line, _)| !is_bars(*line))
         {
-            head.wrapped("", 2, &text, if line == SummaryLine::Advice { theme.strong() } else { Style::new() });
+            text.wrapped("", 2, &words, if line == SummaryLine::Advice { theme.strong() } else { Style::new() });
         }
         let color = |class| if class == Class::Unknown { theme.dim() } else { theme.series(class) };
         let classes: Vec<Part> =
             run.classes().into_iter().map(|(class, s)| (class.name(), s, color(class))).collect();
         let looks = run.split_s.iter().map(|(activity, s)| (activity.look(), s));
         let parts: Vec<Part> = looks.map(|(look, s)| (look.word, s, theme.style(look))).collect();
-        let section = |name: &str| {
-            let mut text = Text::new(area.width, theme);
+        for (name, parts) in [("Time by verdict", classes), ("What the loop did", parts)] {
             text.heading(name);
-            text
-        };
-        let mut changes = section("Changes of the verdict, newest first");
+            let total: f64 = parts.iter().map(|(_, seconds, _)| seconds).sum();
+            for (word, seconds, style) in parts {
+                let share = if total > 0.0 { seconds / total } else { 0.0 };
+                let values = [format!("  {word}"), format::share(Some(share)), format::duration(seconds)];
+                let mut line = Line::from(table::row(&COLUMNS, values) + "  ");
+                let bar = area.width.saturating_sub(count(line.width())).min(BAR);
+                line.extend(bars::share(bar, share, style, ("·", theme.dim())));
+                text.lines.push(line);
+            }
+        }
+        text.heading("Changes of the verdict, newest first");
         if self.changes.is_empty() {
-            changes.wrapped("", 2, "none so far", theme.dim());
+            text.wrapped("", 2, "none so far", theme.dim());
         }
         for change in &self.changes {
-            changes.wrapped("", 2, change, Style::new());
+            text.wrapped("", 2, change, Style::new());
         }
-        scrolled(buf, area, top, drawn, |page| {
-            page.lines(&head.lines);
-            for (name, parts) in [("Time by verdict", &classes), ("What the loop did", &parts)] {
-                page.next(1);
-                page.lines(&section(name).lines);
-                let total: f64 = parts.iter().map(|(_, seconds, _)| seconds).sum();
-                page.each(parts, |buf, rect, (word, seconds, style)| {
-                    let share = if total > 0.0 { seconds / total } else { 0.0 };
-                    let text = [format!("  {word}"), format::share(Some(share)), format::duration(*seconds)];
-                    write_fit(buf, rect, &table::row(&COLUMNS, text), Style::new());
-                    let x = rect.x + 42;
-                    let bar = Rect { x, width: rect.right().saturating_sub(x).min(BAR), ..rect };
-                    bars::share(buf, bar, share, *style, Some(("·", theme.dim())));
-                });
-            }
-            page.next(1);
-            page.lines(&changes.lines);
-        });
+        scrolled(buf, area, top, drawn, |page| page.lines(&text.lines));
     }
 }
 

@@ -12,16 +12,16 @@
 //! ```
 
 use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
+use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{List, ListState, StatefulWidget, Widget};
 
 use super::outline::{OutlinePart, OutlineRow, What};
 use super::recent::{LOOKED_BACK_S, RecentStacks};
 use super::{Stacks, absent, activity};
 use crate::theme::{Look, Theme, WithLook};
-use crate::widgets::{
-    Drawn, Hit, Scene, bars, behind, cells, count, list, write, write_fit, write_lines, write_right,
-};
+use crate::widgets::{Drawn, Extent, Hit, Scene, bars, cells, count, piece_lines, table, write_lines};
 use crate::{charts, format};
 use trainmon_base::text::{fit, sanitise};
 use trainmon_waits::stacks::Activities;
@@ -29,139 +29,172 @@ use trainmon_waits::time_split::LoopActivity;
 
 /// Draws the heading and the visible lines, or the reason why there are no lines.
 pub fn draw(buf: &mut Buffer, area: Rect, page: &Stacks, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
-    if area.height == 0 {
-        return;
-    }
-    let columns = StackColumns::new(area);
-    heading(buf, area, columns, &page.recent, scene.theme);
-    let mut below = Rect { y: area.y + 1, height: area.height - 1, ..area };
-    if page.recent.trainers.is_empty() && page.recent.workers.is_empty() {
-        let text = absent::text(below.width, scene);
-        write_lines(buf, below, &text.lines);
-        let rows = count(text.lines.len()).min(below.height);
-        below = Rect { y: below.y + rows, height: below.height - rows, ..below };
-    }
-    drawn.page = list(buf, below, &page.rows, top, Some(page.selected), scene.theme, |buf, line, row| {
-        one(buf, line, columns, row, scene.theme);
-    });
+    let recent = &page.recent;
+    let absent = recent.trainers.is_empty() && recent.workers.is_empty();
+    let absent = if absent { absent::text(area.width, scene).lines } else { Vec::new() };
+    let [first, above, below] =
+        Layout::vertical([Constraint::Length(1), Constraint::Length(count(absent.len())), Constraint::Fill(1)])
+            .areas(area);
+    let columns = StackColumns::new(area.width, scene.theme);
+    columns.heading(buf, first, recent);
+    write_lines(buf, above, &absent);
+    let extent = Extent { top, visible: usize::from(below.height), total: page.rows.len() };
+    drawn.page = extent.showing(page.selected);
     drawn.hits.push((below, Hit::Row(drawn.page.top)));
+    let rows = page.rows.iter().skip(drawn.page.top).take(drawn.page.visible).map(|row| columns.line(row));
+    let list = List::new(rows).highlight_style(scene.theme.selected());
+    let mut state = ListState::default().with_selected(page.selected.checked_sub(drawn.page.top));
+    StatefulWidget::render(list, below, buf, &mut state);
 }
 
-/// Where the columns begin and end.
+/// The widths of the columns: before the share (fold mark and two levels), of the share, of an activity's word, and of the
+/// owner.
+const BEFORE: usize = 6;
+const SHARE: usize = 5;
+const DOING: usize = 13;
+const WHOSE: usize = 4;
+/// Width of a role's name, its place included.
+const NAME: usize = 31;
+
+/// How lines are laid out.
 #[derive(Debug, Clone, Copy)]
 struct StackColumns {
-    /// Width of a bar.
+    /// Cells of a line.
+    width: usize,
+    /// Cells of a bar.
     bar: u16,
-    /// The thread's activity.
-    doing: u16,
-    /// Whether the code is the user's own.
-    whose: u16,
-    /// The function.
-    name: u16,
+    theme: Theme,
 }
 
-/// Width of everything before the share (fold mark and two levels), of the share, of an activity's word, and of the
-/// owner.
-const BEFORE: u16 = 6;
-const SHARE: u16 = 5;
-const DOING: u16 = 13;
-const WHOSE: u16 = 4;
-/// Width of a role's name, its place included.
-const NAME: u16 = 32;
-
 impl StackColumns {
-    fn new(area: Rect) -> Self {
-        let bar = match area.width {
+    fn new(width: u16, theme: Theme) -> Self {
+        let bar = match width {
             0..100 => 12,
             100..160 => 24,
             _ => 40,
         };
-        let doing = area.x + BEFORE + SHARE + 1 + bar + 1;
-        Self { bar, doing, whose: doing + DOING, name: doing + DOING + WHOSE }
+        Self { width: usize::from(width), bar, theme }
     }
-}
 
-fn heading(buf: &mut Buffer, area: Rect, columns: StackColumns, recent: &RecentStacks, theme: Theme) {
-    let style = theme.heading();
-    buf.set_style(Rect { height: 1, ..area }, style);
-    let samples: u64 = recent.trainers.values().chain(recent.workers.values()).map(|sum| sum.main.total()).sum();
-    let span = format::duration(recent.span_s.clamp(1.0, LOOKED_BACK_S));
-    let right = match recent.age_s {
-        // If the newest stacks are old, that matters more than their number.
-        Some(age) if age > 10.0 => format!("newest samples are {} old", format::duration(age)),
-        Some(_) => format!("{samples} samples in {span}"),
-        None => String::new(),
-    };
-    write_right(buf, area.x + BEFORE, area.y, area.x + BEFORE + SHARE, "TIME", style);
-    write(buf, columns.doing, area.y, area.right(), "DOING", style);
-    write(buf, columns.whose, area.y, area.right(), "BY", style);
-    let x = write(buf, columns.name, area.y, area.right(), "FUNCTION", style);
-    write_right(buf, x + 1, area.y, area.right(), &right, style);
-}
-
-fn one(buf: &mut Buffer, area: Rect, columns: StackColumns, row: &OutlineRow, theme: Theme) {
-    let x = area.x + count(row.key.len()).clamp(1, 4) * 2 - 2;
-    if let Some(open) = row.open {
-        write(buf, x, area.y, area.right(), if open { "-" } else { "+" }, theme.strong());
+    /// Cells before what a thread does.
+    fn before_doing(self) -> usize {
+        BEFORE + SHARE + 1 + usize::from(self.bar) + 1
     }
-    let at = behind(area, x + 2);
-    match (row.key.last(), &row.what) {
-        (_, What::Role(name, activities)) => role(buf, at, name, activities, theme),
-        (_, What::Activities(activities, validation)) => legend(buf, at, activities, *validation, theme),
-        (Some(OutlinePart::Function(file, name)), What::Function { share, activity, user, line }) => {
-            let style = if *user { Style::new() } else { theme.dim() };
-            let doing = activity.look();
-            share_bar(buf, area, columns, *share, theme.style(doing));
-            write(buf, columns.doing, area.y, columns.whose - 1, doing.word, theme.style(doing));
-            write(buf, columns.whose, area.y, columns.name, if *user { "own" } else { "lib" }, style);
-            place(buf, area, columns.name, (name, file, *line), *user, theme);
-        }
-        (Some(OutlinePart::Line(number)), What::Line { share, text, blocked }) => {
-            share_bar(buf, area, columns, *share, theme.dim());
-            let waits = if *blocked >= 0.5 { " waiting" } else { "" };
-            let number = if *number > 0 { format!("line {number}{waits}") } else { format!("line ?{waits}") };
-            let x = write(buf, columns.doing, area.y, area.right(), &number, theme.dim());
-            source(buf, behind(area, (x + 1).max(columns.name)), text.as_deref(), theme);
-        }
-        (_, What::Rest(text)) => {
-            write_fit(buf, behind(area, columns.doing), text, theme.dim());
-        }
-        (_, What::SyncLines(heading)) => {
-            write_fit(buf, at, heading, theme.strong());
-        }
-        (Some(OutlinePart::Sync(file, function, line)), What::Sync { share, text }) => {
-            share_bar(buf, area, columns, *share, theme.style(LoopActivity::DeviceSync.look()));
-            let place = format!("{} {}:{line}", sanitise(function), sanitise(file));
-            let x = write_fit(buf, behind(area, columns.doing), &place, Style::new());
-            if text.is_some() {
-                source(buf, behind(area, x + 2), text.as_deref(), theme);
+
+    /// Cells from the function on.
+    fn of_name(self) -> usize {
+        self.width.saturating_sub(self.before_doing() + DOING + WHOSE)
+    }
+
+    fn heading(self, buf: &mut Buffer, area: Rect, recent: &RecentStacks) {
+        let samples: u64 = recent.trainers.values().chain(recent.workers.values()).map(|sum| sum.main.total()).sum();
+        let span = format::duration(recent.span_s.clamp(1.0, LOOKED_BACK_S));
+        let right = match recent.age_s {
+            // If the newest stacks are old, that matters more than their number.
+            Some(age) if age > 10.0 => format!("newest samples are {} old", format::duration(age)),
+            Some(_) => format!("{samples} samples in {span}"),
+            None => String::new(),
+        };
+        let time = format!("{:>1$}", "TIME", BEFORE + SHARE);
+        let left = format!("{time:<0$}{1:<DOING$}{2:<WHOSE$}FUNCTION ", self.before_doing(), "DOING", "BY");
+        let room = self.width.saturating_sub(usize::from(cells(&left)));
+        let line = Line::from(format!("{left}{:>room$}", fit(&right, room)));
+        line.style(self.theme.heading()).render(area, buf);
+    }
+
+    fn line(self, row: &OutlineRow) -> Line<'static> {
+        let theme = self.theme;
+        let indent = row.key.len().clamp(1, 4) * 2 - 2;
+        let mark = match row.open {
+            Some(true) => "-",
+            Some(false) => "+",
+            None => " ",
+        };
+        let start = |cells: usize| {
+            Span::styled(format!("{:indent$}{mark:<1$}", "", cells.saturating_sub(indent)), theme.strong())
+        };
+        // What follows the fold mark.
+        let room = self.width.saturating_sub(indent + 2);
+        let (start, rest) = match (row.key.last(), &row.what) {
+            (_, What::Role(name, activities)) => (start(indent + 2), self.role(name, activities, room)),
+            (_, What::Activities(activities, validation)) => {
+                (start(indent + 2), legend(room, activities, *validation, theme))
             }
-        }
-        _ => {}
+            (_, What::SyncLines(heading)) => {
+                (start(indent + 2), vec![Span::styled(fit(heading, room), theme.strong())])
+            }
+            (_, What::Rest(text)) => {
+                let room = self.width.saturating_sub(self.before_doing());
+                (start(self.before_doing()), vec![Span::styled(fit(text, room), theme.dim())])
+            }
+            (Some(OutlinePart::Function(file, name)), What::Function { share, activity, user, line }) => {
+                let style = if *user { Style::new() } else { theme.dim() };
+                let doing = activity.look();
+                let mut spans = self.share_bar(*share, theme.style(doing));
+                spans.push(Span::styled(table::set(doing.word, -(DOING as i16)), theme.style(doing)));
+                spans.push(Span::styled(format!("{:<WHOSE$}", if *user { "own" } else { "lib" }), style));
+                spans.extend(place(self.of_name(), name, file, *line, *user, theme));
+                (start(BEFORE), spans)
+            }
+            (Some(OutlinePart::Line(number)), What::Line { share, text, blocked }) => {
+                let waits = if *blocked >= 0.5 { " waiting" } else { "" };
+                let number = if *number > 0 { format!("line {number}{waits} ") } else { format!("line ?{waits} ") };
+                let number = format!("{number:<0$}", DOING + WHOSE);
+                let room = self.width.saturating_sub(self.before_doing() + usize::from(cells(&number)));
+                let mut spans = self.share_bar(*share, theme.dim());
+                spans.push(Span::styled(number, theme.dim()));
+                spans.push(source(room, text.as_deref(), theme));
+                (start(BEFORE), spans)
+            }
+            (Some(OutlinePart::Sync(file, function, line)), What::Sync { share, text }) => {
+                let room = self.width.saturating_sub(self.before_doing());
+                let place = fit(&format!("{} {}:{line}", sanitise(function), sanitise(file)), room);
+                let room = room.saturating_sub(usize::from(cells(&place)) + 2);
+                let mut spans = self.share_bar(*share, theme.style(LoopActivity::DeviceSync.look()));
+                spans.push(Span::raw(place + "  "));
+                spans.extend(text.as_deref().map(|text| source(room, Some(text), theme)));
+                (start(BEFORE), spans)
+            }
+            _ => (start(BEFORE), Vec::new()),
+        };
+        Line::from_iter([start].into_iter().chain(rest))
+    }
+
+    /// The number and the bar of a share.
+    fn share_bar(self, share: f64, style: Style) -> Vec<Span<'static>> {
+        let mut spans = vec![Span::raw(format!("{:>SHARE$} ", format::share(Some(share))))];
+        spans.extend(bars::share(self.bar, share, style, (" ", Style::new())));
+        spans.push(Span::raw(" "));
+        spans
+    }
+
+    /// The role, a bar of letters for its activities, and the number of samples behind it.
+    fn role(self, name: &str, activities: &Activities, room: usize) -> Vec<Span<'static>> {
+        let name = format!("{name:<0$}  ", (NAME - 2).saturating_sub(self.width.saturating_sub(room)));
+        let samples = format!(" {:>6} samples", activities.total());
+        let parts = activity::ORDER.map(|(activity, letter)| {
+            let look = Look { glyph: letter, ascii: letter, ..activity.look() };
+            (look, f64::from(activities.get(activity)))
+        });
+        let bar = count(room).saturating_sub(cells(&name) + cells(&samples));
+        let mut spans = vec![Span::styled(name, self.theme.strong())];
+        spans.extend(charts::split(bar, &parts, self.theme));
+        spans.push(Span::styled(samples, self.theme.dim()));
+        spans
     }
 }
 
-/// The number and the bar of a share.
-fn share_bar(buf: &mut Buffer, area: Rect, columns: StackColumns, share: f64, style: Style) {
-    let x = area.x + BEFORE;
-    write_right(buf, x, area.y, x + SHARE, &format::share(Some(share)), Style::new());
-    bars::share(buf, Rect { x: x + SHARE + 1, width: columns.bar, ..area }, share, style, None);
-}
-
-/// A function and, on the right, its location.
-fn place(buf: &mut Buffer, area: Rect, x: u16, (name, file, line): (&str, &str, u32), user: bool, theme: Theme) {
-    let room = area.right().saturating_sub(x);
+/// A function and, on the right, its location, in `room` cells.
+fn place(room: usize, name: &str, file: &str, line: u32, user: bool, theme: Theme) -> [Span<'static>; 2] {
     let style = if user { theme.strong() } else { theme.dim() };
     let line = if line > 0 { format!(":{line}") } else { String::new() };
-    let wanted = cells(&sanitise(name)).min(room);
+    let wanted = usize::from(cells(&sanitise(name))).min(room);
     // The file's end says more than its beginning; the name of the function comes first.
-    let left = usize::from(room.saturating_sub(wanted.max(room / 3) + 1)).saturating_sub(line.len());
-    let file = shortened(file, left);
-    let name = fit(name, usize::from(room.saturating_sub(cells(&file) + cells(&line) + 1)));
-    write(buf, x, area.y, area.right(), &name, style);
-    if !file.is_empty() {
-        write_right(buf, x, area.y, area.right(), &format!("{file}{line}"), theme.dim());
-    }
+    let file = shortened(file, room.saturating_sub(wanted.max(room / 3) + 1 + line.len()));
+    let at = if file.is_empty() { file } else { file + &line };
+    let name = fit(name, room.saturating_sub(usize::from(cells(&at)) + 1));
+    let blanks = room.saturating_sub(usize::from(cells(&name) + cells(&at)));
+    [Span::styled(format!("{name}{:blanks$}", ""), style), Span::styled(at, theme.dim())]
 }
 
 /// The last parts of a path, as many as fit into `room` cells; never those before `site-packages`.
@@ -175,29 +208,15 @@ fn shortened(file: &str, room: usize) -> String {
     tails.into_iter().find(|tail| usize::from(cells(tail)) <= room && !tail.is_empty()).unwrap_or_default().to_owned()
 }
 
-fn source(buf: &mut Buffer, area: Rect, text: Option<&str>, theme: Theme) {
+fn source(room: usize, text: Option<&str>, theme: Theme) -> Span<'static> {
     match text {
-        Some(text) => write_fit(buf, area, text.trim(), Style::new()),
-        None => write_fit(buf, area, "cannot read its source", theme.dim()),
-    };
-}
-
-/// The role, a bar of letters for its activities, and the number of samples behind it.
-fn role(buf: &mut Buffer, area: Rect, name: &str, activities: &Activities, theme: Theme) {
-    let x = write(buf, area.x, area.y, area.right(), name, theme.strong());
-    let samples = format!("{:>6} samples", activities.total());
-    let end = write_right(buf, x + 1, area.y, area.right(), &samples, theme.dim());
-    let from = (buf.area.x + NAME).max(x + 2);
-    let bar = Rect { x: from, width: end.saturating_sub(from + 1), ..area };
-    let parts = activity::ORDER.map(|(activity, letter)| {
-        let look = Look { glyph: letter, ascii: letter, ..activity.look() };
-        (look, f64::from(activities.get(activity)))
-    });
-    charts::split(buf, bar, &parts, theme);
+        Some(text) => Span::raw(fit(text.trim(), room)),
+        None => Span::styled(fit("cannot read its source", room), theme.dim()),
+    }
 }
 
 /// The legend of the bar: largest first, as many as fit in full.
-fn legend(buf: &mut Buffer, area: Rect, activities: &Activities, validation: f64, theme: Theme) {
+fn legend(room: usize, activities: &Activities, validation: f64, theme: Theme) -> Vec<Span<'static>> {
     let total = activities.total().max(1) as f64;
     let mut shares =
         activity::ORDER.map(|(activity, letter)| (activity, letter, f64::from(activities.get(activity)) / total));
@@ -208,11 +227,6 @@ fn legend(buf: &mut Buffer, area: Rect, activities: &Activities, validation: f64
     });
     let validation = Some(validation).filter(|share| *share >= 0.01);
     let validation = validation.map(|share| (format!("({} in validation)", format::share(Some(share))), theme.dim()));
-    let mut x = area.x;
-    for (text, style) in parts.chain(validation) {
-        if x + cells(&text) > area.right() {
-            return;
-        }
-        x = write(buf, x, area.y, area.right(), &text, style) + 2;
-    }
+    let pieces: Vec<_> = parts.chain(validation).collect();
+    piece_lines(count(room), "  ", &pieces).into_iter().next().unwrap_or_default().spans
 }

@@ -8,18 +8,19 @@
 //! to the reader's fonts, one line each: charts need a font with braille, and columns shift if another font is used
 //! instead.
 
+#[path = "svg_shapes.rs"]
 mod shapes;
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use ratatui::buffer::{Buffer, Cell};
-use ratatui::style::Modifier;
+use ratatui::style::{Color, Modifier};
 use unicode_width::UnicodeWidthStr;
 
 use self::shapes::{Rectangle, Shape};
-use super::theme::{ColorSlot, Palette, Rgb};
-use trainmon_base::text::fit;
+use trainmon::text::fit;
+use trainmon::tui::theme::{ANSI, ColorSlot, Palette, Rgb};
 
 /// Width of a cell.
 const WIDTH: u32 = 8;
@@ -52,6 +53,17 @@ pub fn svg(buffer: &Buffer, palette: &Palette) -> String {
         picture.row(y * HEIGHT, row);
     }
     picture.document(u32::from(area.width) * WIDTH, u32::from(area.height) * HEIGHT)
+}
+
+/// What a terminal shows for `color`, with xterm's defaults for the named ones; `None` for the terminal's own foreground or
+/// background.
+fn shown(color: Color) -> Option<Rgb> {
+    match color {
+        Color::Reset => None,
+        Color::Rgb(r, g, b) => Some(Rgb(r, g, b)),
+        Color::Indexed(index) => Some(Rgb::indexed(index)),
+        named => ANSI.iter().find(|(_, known, _)| *known == named).map(|(_, _, rgb)| *rgb),
+    }
 }
 
 /// What the text of a run has in common: color and attributes, as their bits.
@@ -93,8 +105,7 @@ fn add(list: &mut Vec<Rectangle>, (x, y, width, height): Rectangle) {
 impl Picture {
     /// A cell's foreground and background after reversing and dimming.
     fn colors(&self, cell: &Cell) -> (Rgb, Rgb) {
-        let (mut front, mut back) =
-            (Rgb::from_color(cell.fg).unwrap_or(self.ink), Rgb::from_color(cell.bg).unwrap_or(self.ground));
+        let (mut front, mut back) = (shown(cell.fg).unwrap_or(self.ink), shown(cell.bg).unwrap_or(self.ground));
         if cell.modifier.contains(Modifier::REVERSED) {
             std::mem::swap(&mut front, &mut back);
         }
