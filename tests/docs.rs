@@ -206,7 +206,7 @@ fn every_key_of_the_json_is_described_by_the_comment_of_its_field() {
         ("ceiling.", "crates/diagnosis/src/diagnosis/ceiling.rs", "Ceiling"),
         ("other_findings[].", "crates/diagnosis/src/diagnosis/causes/judgement.rs", "Finding"),
         ("culprits[].", "crates/diagnosis/src/diagnosis/culprits.rs", "Culprit"),
-        ("chain[].", "crates/diagnosis/src/diagnosis/chain/node.rs", "ChainNode"),
+        ("chain[].", "crates/diagnosis/src/diagnosis/chain/node.rs", "NodeWords"),
         ("not_seen[].", verdict, "Unavailable"),
         ("self.", verdict, "OwnCost"),
     ] {

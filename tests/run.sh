@@ -38,7 +38,7 @@ need_package() {
 
 output=$(mktemp)
 aside=$(mktemp -d)
-declare -A aside_pids aside_began
+declare -A aside_pids=() aside_began=()
 names=() results=() times=()
 
 # Prints a row for each part that ran, whether or not all of them passed.
@@ -170,7 +170,8 @@ long=(unkind_devices cost)
 
 if [ -n "$quick" ]; then
     names_of_tests=(architecture docs diagnosis screen)
-    part 'build the tests' cargo test --quiet --no-run --lib --examples --test cli "${names_of_tests[@]/#/--test=}"
+    part 'build the helpers' cargo build --quiet --examples
+    part 'build the tests' cargo test --quiet --no-run --lib --test cli "${names_of_tests[@]/#/--test=}"
     part 'unit tests' cargo test --quiet --lib
     part 'example of the diagnosis' cargo test --quiet --doc --package trainmon-diagnosis
     for name in "${names_of_tests[@]}"; do

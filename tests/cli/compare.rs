@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use trainmon::diagnosis::chain::NodeName;
+use trainmon::diagnosis::chain::Who;
 use trainmon::outputs::csv::CsvLog;
 use trainmon::outputs::recording::Recorder;
 use trainmon::pipeline::Pipeline;
@@ -328,7 +328,7 @@ fn text_in_a_digest_controls_no_terminal() {
         verdict.summary = HOSTILE.to_owned();
         verdict.command = HOSTILE.to_owned();
         verdict.advice.iter_mut().for_each(|advice| advice.title = HOSTILE.to_owned());
-        verdict.chain.iter_mut().for_each(|node| node.name = NodeName::Named(HOSTILE.to_owned()));
+        verdict.chain.iter_mut().for_each(|node| node.who = Who::Process(HOSTILE.to_owned()));
         recorder.digest(&trainmon::pipeline::Tick { verdict: Arc::new(verdict), ..(*tick).clone() });
         recorder.write(&sample).unwrap();
     }

@@ -3,7 +3,7 @@
 use crate::app::*;
 use crossterm::event::KeyCode;
 use trainmon::diagnosis::Verdict;
-use trainmon::diagnosis::chain::{ChainNode, NodeKind, NodeState};
+use trainmon::diagnosis::chain::ChainNode;
 use trainmon::tui::App;
 use trainmon::waits::chain::paths::{ChainRates, WaitHop, WaitPath};
 use trainmon::waits::taxonomy::{Edge, End};
@@ -11,16 +11,13 @@ use trainmon::waits::taxonomy::{Edge, End};
 const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 60)];
 
 fn node(node: u32, kind: &str, pid: u32, name: &str, state: &str, share: f64) -> ChainNode {
-    ChainNode {
-        node,
-        kind: NodeKind::named(kind).unwrap(),
-        pid: (pid > 0).then_some(pid),
-        tid: (pid > 0).then_some(pid),
-        name: serde_json::from_value(name.into()).unwrap(),
-        state: NodeState::named(state).unwrap(),
-        share,
-        ..ChainNode::default()
-    }
+    let pid = if pid > 0 { Some(pid) } else { None };
+    let waits_for: [u32; 0] = [];
+    let words = serde_json::json!({
+        "node": node, "kind": kind, "pid": pid, "tid": pid, "name": name, "state": state, "share": share, "lost": 0.0,
+        "at": null, "by": null, "waits_for": waits_for,
+    });
+    serde_json::from_value(words).unwrap()
 }
 
 /// Four workers, one of which reads from a disk now and then, and an address.

@@ -7,7 +7,7 @@ use super::delta::{copied, delta, span};
 use super::device::DeviceUse;
 use super::frame::{GpuLink, GpuProcessRates, GpuRates};
 use super::levels::SHORT_INTERVAL_S;
-use trainmon_sample::{Gpm, GpuDevice, GpuProcess, GpuSample, JobSample, Sample};
+use trainmon_sample::{Gpm, GpuDevice, GpuProcess, GpuSample, JobSample, ProcessSample, Sample};
 
 /// Bytes per second of one PCIe lane in one direction, by generation from 1, after line coding (PCI Express Base
 /// Specification: 2.5 and 5 GT/s with 8b/10b, 8 to 32 GT/s with 128b/130b, 64 GT/s with FLITs).
@@ -90,7 +90,8 @@ pub(crate) fn fold(
 /// PIDs under which NVML may list the job's processes: as trainmon sees them, and inside one PID namespace also the
 /// innermost ones. Seen from the host, the inner PIDs of a container would only match unrelated processes.
 fn job_pids(job: &JobSample) -> HashSet<u32> {
-    let inner = job.processes.iter().filter(|_| !job.other_pid_namespace).filter_map(|process| process.inner_pid);
+    let inner = |process: &ProcessSample| if job.other_pid_namespace { None } else { process.inner_pid };
+    let inner = job.processes.iter().filter_map(inner);
     job.processes.iter().map(|process| process.id.pid).chain(inner).collect()
 }
 
@@ -166,7 +167,7 @@ fn usage(device: &GpuDevice, pids: &HashSet<u32>, attached: bool, matched: bool)
     processes.extend(shown(&others, known.then_some(false)));
     let own_utilization = total(own.iter().map(|process| process.sm_utilization_pct.map(u64::from)))
         .map(|pct| (pct as f64).min(100.0))
-        .or(utilization_pct.filter(|_| alone));
+        .or(if alone { utilization_pct } else { None });
     GpuRates {
         attached,
         utilization_pct,

@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 use trainmon_base::text::format::whole_percent as percent;
 use trainmon_base::text::{fit, sanitise};
 use trainmon_diagnosis::diagnosis::Verdict;
-use trainmon_diagnosis::diagnosis::chain::{ChainNode, NodeKind, NodeName, NodeState, children, own, waits_for};
+use trainmon_diagnosis::diagnosis::chain::{ChainNode, Who, children, own, waits_for};
 use trainmon_diagnosis::diagnosis::verdict::Class;
-use trainmon_waits::taxonomy::Edge;
+use trainmon_waits::taxonomy::{Edge, End, Purpose};
 use trainmon_waits::time_split::LoopActivity;
 
 /// The smaller of the loop's work and its waits is shown too from this share on.
@@ -92,23 +92,23 @@ pub fn described(node: &ChainNode) -> String {
         Some(Edge::Child) if node.pid.is_none() => format!("waits for its {who} to end"),
         Some(Edge::Child) => format!("waits for its child {who} to end"),
         Some(Edge::Polls) => format!("polls {who}"),
-        Some(by) if by.is_file_lock() && node.kind != NodeKind::Lock => format!("held by {who}"),
+        Some(by) if by.is_file_lock() && node.resource() != Some(End::Lock) => format!("held by {who}"),
         _ => who,
     };
-    let state = match (node.kind, node.state) {
-        (NodeKind::Thread | NodeKind::Process, state) => state_words(state),
-        (NodeKind::Disk, NodeState::Flush) => "writing",
-        _ => "",
+    let state = match (&node.who, node.end) {
+        (Who::Resource(_), Some(End::Flush)) => "writing",
+        (Who::Resource(_) | Who::Others, _) => "",
+        (_, end) => state_words(end),
     };
     if state.is_empty() { format!("{who}{at}") } else { format!("{who}: {state}{at}") }
 }
 
 /// What the loop's thread does.
 fn does(node: &ChainNode) -> &'static str {
-    match node.state {
-        NodeState::Waits => "waits",
-        NodeState::Loads => "makes or receives batches",
-        NodeState::Saves => LoopActivity::Checkpoint.verb(),
+    match node.who {
+        Who::Loop(None) => "waits",
+        Who::Loop(Some(Purpose::Loads)) => "makes or receives batches",
+        Who::Loop(Some(Purpose::Saves)) => LoopActivity::Checkpoint.verb(),
         _ => LoopActivity::HostBusy.verb(),
     }
 }
@@ -122,50 +122,53 @@ fn loop_name(node: &ChainNode) -> String {
 }
 
 /// What a process or thread does while it is waited for.
-fn state_words(state: NodeState) -> &'static str {
-    match state {
-        NodeState::Cpu => "on CPU",
-        NodeState::Disk => "reads from disk",
-        NodeState::Flush => "writes to disk",
-        NodeState::Memory => "waits for memory",
-        NodeState::Device => LoopActivity::DeviceSync.verb(),
-        NodeState::Sleeps => "sleeps",
-        NodeState::Asked => "idle, waits for a request",
-        NodeState::Stopped => "stopped",
-        NodeState::Terminal => "waits for terminal input",
-        NodeState::Waits => "waits",
-        _ => "state unknown",
+fn state_words(end: Option<End>) -> &'static str {
+    match end {
+        Some(End::Cpu) => "on CPU",
+        Some(End::Disk) => "reads from disk",
+        Some(End::Flush) => "writes to disk",
+        Some(End::Memory) => "waits for memory",
+        Some(End::Device) => LoopActivity::DeviceSync.verb(),
+        Some(End::Timer) => "sleeps",
+        Some(End::Asked) => "idle, waits for a request",
+        Some(End::Stopped) => "stopped",
+        Some(End::Terminal) => "waits for terminal input",
+        None => "waits",
+        Some(_) => "state unknown",
     }
 }
 
 /// What a node is.
 pub fn who(node: &ChainNode) -> String {
-    let name = shown(&node.name);
+    let name = shown(node);
     let named = |word: &str| if name.is_empty() { word.to_owned() } else { format!("{word} {name}") };
-    match (node.kind, node.pid, node.tid) {
-        (NodeKind::Thread, _, Some(id)) | (NodeKind::Process, Some(id), _) => format!("{name} {id}"),
-        (NodeKind::Thread, ..) => named("thread"),
+    let resource = match (&node.who, node.pid, node.tid) {
+        (Who::Loop(_) | Who::Thread(_), _, Some(id)) | (Who::Worker | Who::Process(_), Some(id), _) => {
+            return format!("{name} {id}");
+        }
+        (Who::Loop(_) | Who::Thread(_), ..) => return named("thread"),
         // Several that cannot be told apart.
-        (NodeKind::Process, ..) if node.name == NodeName::Worker => "workers".to_owned(),
-        (NodeKind::Process, ..) => name.to_owned(),
-        (NodeKind::Net, ..) => format!("{name} (network)"),
-        (NodeKind::Device, ..) => named("GPU"),
-        (NodeKind::Lock | NodeKind::Disk, ..) => named(node.kind.word()),
-        (NodeKind::Timer, ..) => "sleeping or polling".to_owned(),
-        (NodeKind::Terminal, ..) => "terminal input".to_owned(),
-        (NodeKind::Unknown, ..) if node.name == NodeName::Others => "others, each too small to list".to_owned(),
-        (NodeKind::Unknown, ..) => match node.state {
-            NodeState::Memory => "memory".to_owned(),
-            NodeState::Stopped => "stopped by a signal".to_owned(),
-            NodeState::Asked => "requests".to_owned(),
-            _ => "not traced".to_owned(),
-        },
+        (Who::Worker, ..) => return "workers".to_owned(),
+        (Who::Process(_), ..) => return name.to_owned(),
+        (Who::Others, ..) => return "others, each too small to list".to_owned(),
+        (Who::Resource(_), ..) => node.end,
+    };
+    match resource {
+        Some(End::Net) => format!("{name} (network)"),
+        Some(End::Device) => named("GPU"),
+        Some(End::Lock | End::Disk | End::Flush) => named(node.kind()),
+        Some(End::Timer) => "sleeping or polling".to_owned(),
+        Some(End::Terminal) => "terminal input".to_owned(),
+        Some(End::Memory) => "memory".to_owned(),
+        Some(End::Stopped) => "stopped by a signal".to_owned(),
+        Some(End::Asked) => "requests".to_owned(),
+        _ => "not traced".to_owned(),
     }
 }
 
 /// The name that a person reads.
-fn shown(name: &NodeName) -> &str {
-    if *name == NodeName::Worker { "worker" } else { name.as_str() }
+fn shown(node: &ChainNode) -> &str {
+    if node.who == Who::Worker { "worker" } else { node.name() }
 }
 
 /// What is left out of a line that is too long. Each step also leaves out what the steps before it do.
@@ -237,19 +240,19 @@ fn way(verdict: &Verdict, root: &ChainNode, short: Short) -> String {
     // What the verdict blames leads, even where the GPU's own work takes longer.
     let blames_other = matches!(verdict.class, Class::DataLoader | Class::Io)
         || verdict.cause.is_some_and(|cause| cause.is_wait(verdict.class));
-    if blames_other && level.iter().any(|node| node.kind != NodeKind::Device && node.share >= BESIDE) {
-        level.retain(|node| node.kind != NodeKind::Device);
+    if blames_other && level.iter().any(|node| node.resource() != Some(End::Device) && node.share >= BESIDE) {
+        level.retain(|node| node.resource() != Some(End::Device));
     }
     let mut end = None;
     let mut lead = root.share;
     // Each level is one deeper, so a tree has no more of them than nodes.
     for _ in nodes {
-        let alike = largest(&level, |node| (node.kind, &node.name, node.by));
-        let members = largest(&alike, |node| (node.state, node.kind, &node.name));
+        let alike = largest(&level, |node| (node.kind(), node.name(), node.by));
+        let members = largest(&alike, |node| (node.state(), node.kind(), node.name()));
         let Some(first) = members.iter().max_by(|a, b| a.share.total_cmp(&b.share)).copied() else { break };
         if end.is_none() {
             lead = match verdict.shares {
-                Some(shares) if first.name == NodeName::Worker => shares.input_wait,
+                Some(shares) if first.who == Who::Worker => shares.input_wait,
                 _ => alike.iter().map(|node| node.share).sum(),
             };
             lead = lead.min(root.share);
@@ -271,17 +274,15 @@ fn way(verdict: &Verdict, root: &ChainNode, short: Short) -> String {
     let part = if lead - share > APART { format!(" ({}%)", percent(share)) } else { String::new() };
     let at = if !several || short < Short::Function { at(end, short) } else { None };
     let (mark, at) = (if at.is_some() { ": " } else { "" }, at.unwrap_or_default());
-    text + &match (end.kind, end.state) {
-        (NodeKind::Thread, NodeState::Cpu) => format!(": CPU{part} {at}").trim_end().to_owned(),
-        (NodeKind::Process, NodeState::Cpu) => format!(" ← CPU{part}{mark}{at}"),
-        (NodeKind::Process | NodeKind::Thread, state) => match state {
-            NodeState::Memory => format!(" ← memory{part}"),
-            NodeState::Sleeps => format!(", sleeps{part}"),
-            NodeState::Asked => format!(", idle{part}"),
-            NodeState::Stopped => format!(", stopped{part}"),
-            NodeState::Terminal => format!(" ← terminal{part}"),
-            _ => part,
-        },
+    text + &match (&end.who, end.end) {
+        (Who::Resource(_) | Who::Others, _) => part,
+        (Who::Loop(_) | Who::Thread(_), Some(End::Cpu)) => format!(": CPU{part} {at}").trim_end().to_owned(),
+        (_, Some(End::Cpu)) => format!(" ← CPU{part}{mark}{at}"),
+        (_, Some(End::Memory)) => format!(" ← memory{part}"),
+        (_, Some(End::Timer)) => format!(", sleeps{part}"),
+        (_, Some(End::Asked)) => format!(", idle{part}"),
+        (_, Some(End::Stopped)) => format!(", stopped{part}"),
+        (_, Some(End::Terminal)) => format!(" ← terminal{part}"),
         _ => part,
     }
 }
@@ -307,25 +308,25 @@ fn largest<'n, K: PartialEq>(nodes: &[&'n ChainNode], key: impl Fn(&'n ChainNode
 /// One or two words of the line: what is waited for alike, and how, where that says more.
 fn hop(alike: &[&ChainNode], first: &ChainNode, workers: usize, is_first: bool, short: Short) -> Vec<String> {
     let count = alike.iter().map(|node| (node.pid, node.tid)).collect::<BTreeSet<_>>().len();
-    let (is_worker, name) = (first.name == NodeName::Worker, shown(&first.name));
+    let (is_worker, name) = (first.who == Who::Worker, shown(first));
     let many = count > 1 && first.pid.is_some();
     let counts = short < Short::Count;
     let of = |count: usize| if workers >= count && counts { format!("{count} of {workers}") } else { String::new() };
-    let who = match (first.kind, is_worker) {
+    let who = match (first.resource(), is_worker) {
         (_, true) if many && workers > count => format!("{} workers", of(count)),
-        (NodeKind::Process | NodeKind::Thread, _) if many => {
+        _ if many => {
             let plural = if name.ends_with('s') { "es" } else { "s" };
             format!("{count} {name}{plural}")
         }
         (_, true) if workers > 0 && first.pid.is_some() && counts => format!("{} ({})", who(first), of(1)),
-        (NodeKind::Lock, _) if short >= Short::Folders => {
+        (Some(End::Lock), _) if short >= Short::Folders => {
             format!("lock {}", name.rsplit('/').next().unwrap_or_default())
         }
         _ => who(first),
     };
     match first.by {
         Some(Edge::InterpreterLock) => vec!["interpreter lock".to_owned(), who],
-        Some(Edge::Writes) if is_first && first.kind == NodeKind::Process && !is_worker => {
+        Some(Edge::Writes) if is_first && matches!(first.who, Who::Process(_)) => {
             vec![format!("reader of its output: {who}")]
         }
         Some(Edge::Network) => vec![format!("{who} (network)")],

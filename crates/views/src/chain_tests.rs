@@ -81,7 +81,7 @@ fn those_that_are_alike_are_put_together_and_a_part_says_how_large_it_is() {
     let mut many = verdict();
     assert_eq!(line(&many, 80).unwrap(), "loop waits 68% ← 2 workers ← CPU: decode_image work.py:22");
     many.workers.extend(many.workers.clone());
-    many.chain[2].state = NodeState::Sleeps;
+    many.chain[2].end = Some(End::Timer);
     many.chain[0].tid = Some(1240);
     assert_eq!(
         line(&many, 90).unwrap(),
@@ -151,11 +151,11 @@ proptest! {
         const KINDS: [&str; 8] = ["thread", "process", "net", "disk", "device", "lock", "timer", "unknown"];
         let nodes = nodes.into_iter().map(|(node, kind, pid, name, share, waits_for)| {
             let state = ["cpu", "waits", "disk", "sleeps"][kind % 4];
-            ChainNode { waits_for, ..node_of(node, KINDS[kind], pid, &name, state, share, "reads") }
+            ChainNode { waits_for, share, ..node_of(node, KINDS[kind], pid, &name, state, 0.0, "reads") }
         });
         let mut chain: Vec<ChainNode> = nodes.collect();
         if let Some(root) = chain.first_mut() {
-            (root.name, root.kind) = (NodeName::Loop, NodeKind::Thread);
+            root.who = Who::Loop(None);
         }
         let verdict = Verdict { chain, ..Verdict::default() };
         prop_assert!(rows(&verdict.chain).len() <= verdict.chain.len());

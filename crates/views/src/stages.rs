@@ -8,10 +8,11 @@ use trainmon_base::text::format::{counted, number, whole_percent};
 use trainmon_base::text::sanitise;
 use trainmon_diagnosis::diagnosis::Verdict;
 use trainmon_diagnosis::diagnosis::causes::Cause;
-use trainmon_diagnosis::diagnosis::chain::{ChainNode, NodeKind, NodeName, NodeState, children};
+use trainmon_diagnosis::diagnosis::chain::{ChainNode, Who, children};
 use trainmon_diagnosis::diagnosis::verdict::{Class, Culprit, CulpritKind, WorkerVerdict};
 use trainmon_rates::frame::GpuRates;
 use trainmon_waits::Frame;
+use trainmon_waits::taxonomy::End;
 use trainmon_waits::time_split::LoopActivity;
 
 /// What sort of stage it is.
@@ -134,8 +135,8 @@ fn upstream(verdict: &Verdict, frame: Option<&Frame>) -> Vec<Stage> {
         return stages;
     }
     let source = waits.iter().rev().find(|node| {
-        matches!(node.kind, NodeKind::Net | NodeKind::Disk | NodeKind::Lock)
-            || node.kind == NodeKind::Process && node.name != NodeName::Worker
+        let resource = node.resource();
+        matches!(resource, Some(End::Net | End::Disk | End::Flush | End::Lock)) || matches!(node.who, Who::Process(_))
     });
     let source = source.and_then(|node| stage(node, verdict)).or_else(|| storage(frame));
     let count = verdict.workers.len();
@@ -187,9 +188,7 @@ fn longest(verdict: &Verdict) -> Vec<&ChainNode> {
     let Some(root) = nodes.first().filter(|root| root.is_loop()) else { return path };
     let mut here = root;
     for _ in nodes {
-        let is_shown = |node: &&ChainNode| {
-            node.share >= SHOWN && !matches!(node.kind, NodeKind::Device | NodeKind::Unknown) && !node.is_loop()
-        };
+        let is_shown = |node: &&ChainNode| node.share >= SHOWN && sort_of(node).is_some() && !node.is_loop();
         let next = children(nodes, here).into_iter().filter(is_shown).max_by(|a, b| a.share.total_cmp(&b.share));
         let Some(next) = next.filter(|next| !path.iter().any(|seen| seen.node == next.node)) else { break };
         path.push(next);
@@ -201,56 +200,61 @@ fn longest(verdict: &Verdict) -> Vec<&ChainNode> {
 /// What the loop waits for, in a word, if the verdict blames a wait that is neither for data nor for the GPU.
 pub fn waited_for(verdict: &Verdict) -> Option<&'static str> {
     verdict.cause.filter(|cause| cause.is_wait(verdict.class))?;
-    Some(match longest(verdict).first()?.kind {
-        NodeKind::Net => "network",
-        NodeKind::Disk => "disk",
-        NodeKind::Lock => "lock",
-        NodeKind::Process => "process",
-        NodeKind::Thread => "thread",
-        NodeKind::Timer => "sleep",
-        NodeKind::Terminal => "terminal",
-        NodeKind::Device | NodeKind::Unknown => return None,
+    sort_of(longest(verdict).first()?)
+}
+
+/// What sort of thing a node is, in a word; `None` for the GPU, and for what was not traced.
+fn sort_of(node: &ChainNode) -> Option<&'static str> {
+    Some(match (&node.who, node.end) {
+        (Who::Worker | Who::Process(_), _) => "process",
+        (Who::Loop(_) | Who::Thread(_), _) => "thread",
+        (Who::Resource(_), Some(End::Net)) => "network",
+        (Who::Resource(_), Some(End::Disk | End::Flush)) => "disk",
+        (Who::Resource(_), Some(End::Lock)) => "lock",
+        (Who::Resource(_), Some(End::Timer)) => "sleep",
+        (Who::Resource(_), Some(End::Terminal)) => "terminal",
+        (Who::Resource(_) | Who::Others, _) => return None,
     })
 }
 
 /// A node of the chain as a stage: the share is that of the loop's time that leads there.
 fn stage(node: &ChainNode, verdict: &Verdict) -> Option<Stage> {
-    let name = node.name.as_str();
+    let (sort, name) = (sort_of(node)?, node.name());
     let file = name.rsplit('/').next().unwrap_or(name);
     // Several workers may wait for the same thing.
-    let is_same = |other: &&ChainNode| (other.kind, &other.name, other.pid) == (node.kind, &node.name, node.pid);
+    let is_same = |other: &&ChainNode| (sort_of(other), other.name(), other.pid) == (Some(sort), name, node.pid);
     // Where the summary has a number for it, the same one.
-    let is_blamed = |culprit: &&Culprit| culprit.kind == CulpritKind::Address && node.name.as_str() == culprit.name;
+    let is_blamed = |culprit: &&Culprit| culprit.kind == CulpritKind::Address && name == culprit.name;
     let told = verdict.culprits.iter().find(is_blamed).and_then(|culprit| culprit.share);
     let share = told.unwrap_or_else(|| verdict.chain.iter().filter(is_same).map(|node| node.share).sum());
     let share = format!("{}% of the time", whole_percent(share));
     let of_process = |word: &str| node.pid.map_or_else(|| word.to_owned(), |pid| format!("{word} {pid}"));
-    let does = match node.state {
-        NodeState::Cpu => "on CPU",
-        NodeState::Disk => "reads from disk",
-        NodeState::Flush => "writes to disk",
-        NodeState::Memory => "waits for memory",
-        NodeState::Sleeps => "sleeps",
-        NodeState::Stopped => "stopped",
+    let does = match node.end {
+        Some(End::Cpu) => "on CPU",
+        Some(End::Disk) => "reads from disk",
+        Some(End::Flush) => "writes to disk",
+        Some(End::Memory) => "waits for memory",
+        Some(End::Timer) => "sleeps",
+        Some(End::Stopped) => "stopped",
         _ => "waits",
     };
-    Some(match node.kind {
-        NodeKind::Net => Stage::new(StageKind::Source, name, None, share),
-        NodeKind::Disk => Stage::new(StageKind::Source, if name.is_empty() { "disk" } else { name }, None, share),
-        NodeKind::Lock => Stage::new(StageKind::Other, format!("lock {file}"), None, share),
-        NodeKind::Process if node.name == NodeName::Worker => {
+    Some(match (&node.who, node.end) {
+        (Who::Worker, _) => {
             let busy =
                 verdict.workers.iter().find(|worker| Some(worker.pid) == node.pid).and_then(|worker| worker.busy);
             Stage::new(StageKind::Workers, of_process("worker"), busy, does)
         }
-        NodeKind::Process => Stage::new(StageKind::Other, of_process(name), None, format!("{does} {share}")),
-        NodeKind::Thread => {
+        (Who::Process(_), _) => Stage::new(StageKind::Other, of_process(name), None, format!("{does} {share}")),
+        (Who::Loop(_) | Who::Thread(_), _) => {
             let name = node.tid.map_or_else(|| name.to_owned(), |tid| format!("thread {tid}"));
             Stage::new(StageKind::Other, name, None, format!("{does} {share}"))
         }
-        NodeKind::Timer => Stage::new(StageKind::Other, "sleep", None, share),
-        NodeKind::Terminal => Stage::new(StageKind::Other, "terminal", None, share),
-        NodeKind::Device | NodeKind::Unknown => return None,
+        (_, Some(End::Net)) => Stage::new(StageKind::Source, name, None, share),
+        (_, Some(End::Disk | End::Flush)) => {
+            Stage::new(StageKind::Source, if name.is_empty() { sort } else { name }, None, share)
+        }
+        (_, Some(End::Lock)) => Stage::new(StageKind::Other, format!("{sort} {file}"), None, share),
+        _ => Stage::new(StageKind::Other, sort, None, share),
     })
 }
 

@@ -2,7 +2,7 @@
 
 use trainmon_base::text::format::Unit;
 use trainmon_diagnosis::diagnosis::causes::Cause;
-use trainmon_diagnosis::diagnosis::chain::{ChainNode, NodeKind, NodeState};
+use trainmon_diagnosis::diagnosis::chain::ChainNode;
 use trainmon_diagnosis::diagnosis::verdict::{
     Advice, Ceiling, Class, Culprit, CulpritKind, Evidence, Finding, GpuIdle, Limit, OwnCost, Phase, ShareOf, Steps,
     Subject, Unavailable, WorkerVerdict,
@@ -135,15 +135,10 @@ pub(super) fn node_of(
     share: f64,
     by: &str,
 ) -> ChainNode {
-    ChainNode {
-        node,
-        kind: NodeKind::named(kind).unwrap(),
-        pid,
-        tid: pid,
-        name: serde_json::from_value(name.into()).unwrap(),
-        state: NodeState::named(state).unwrap(),
-        share,
-        by: Edge::named(by),
-        ..ChainNode::default()
-    }
+    let waits_for: [u32; 0] = [];
+    let words = serde_json::json!({
+        "node": node, "kind": kind, "pid": pid, "tid": pid, "name": name, "state": state, "share": share, "lost": 0.0,
+        "at": null, "by": Edge::named(by), "waits_for": waits_for,
+    });
+    serde_json::from_value(words).unwrap()
 }

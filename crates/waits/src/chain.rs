@@ -177,7 +177,7 @@ impl ChainState {
     pub(super) fn take_stacks(&mut self, window: &StackWindow) {
         let all = window.threads.len() < THREADS;
         let tids: Option<Vec<u32>> = window.threads.iter().map(|thread| thread.tid).collect();
-        self.native.take(tids.filter(|_| all));
+        self.native.take(if all { tids } else { None });
         let threads = python_threads(window);
         let of_loop = self.loop_tid().unwrap_or(window.process.pid);
         self.polling.take_stacks(threads.iter().find(|thread| thread.tid == of_loop));
@@ -253,7 +253,8 @@ impl FollowedTrainer<'_> {
         // waited at.
         let set = graph.waited_set((pid, tid), found);
         let fetches = point.main == Wait::Socket && said == Some(LoopActivity::InputWait);
-        if let Some(set) = set.as_ref().or(state.waited_at.as_ref().filter(|_| fetches)) {
+        let last = if fetches { state.waited_at.as_ref() } else { None };
+        if let Some(set) = set.as_ref().or(last) {
             paths.add_set(set, seconds);
         }
         state.waited_at = set.or(state.waited_at.take());

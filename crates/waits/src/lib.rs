@@ -154,7 +154,8 @@ impl Frames {
                 .filter_map(|trainer| Some((states.remove(&trainer.id)?, gpu.devices_of(trainer.id.pid), trainer)));
             match folded.seconds {
                 Some(_) => chains = chain::follow(graph, job, followed),
-                None => followed.filter(|_| !stale).for_each(|(state, _, trainer)| state.rebase(trainer)),
+                None if stale => {}
+                None => followed.for_each(|(state, _, trainer)| state.rebase(trainer)),
             }
         }
         for (trainer, chain) in trainers.iter().zip(chains) {

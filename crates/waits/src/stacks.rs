@@ -128,7 +128,7 @@ fn process_stacks(
     let mut out = ProcessStacks { id: window.process, role, ..ProcessStacks::default() };
     let aside = tid.filter(|tid| *tid != window.process.pid);
     let of_loop = window.threads.iter().find(|thread| aside.is_some() && thread.tid == aside);
-    let main = of_loop.or_else(|| main_thread(window).filter(|_| aside.is_none()));
+    let main = of_loop.or_else(|| if aside.is_none() { main_thread(window) } else { None });
     let mut places: HashMap<(usize, Activity), CodePlace> = HashMap::new();
     let mut note = |place: Option<(usize, bool)>, activity, samples, blocked| {
         let Some((at, leaf)) = place else { return };

@@ -76,14 +76,11 @@ impl StepCounter {
             } else if rise > 0 {
                 out.steps = out.steps.map(|steps| steps.saturating_add(rise));
                 self.lengths(&mut out.lengths, at, rise);
-                let timed = self.last_rise.filter(|_| out.timed.len() < LENGTHS).map(|from_ns| TimedSteps {
-                    from_ns,
-                    to_ns: at,
-                    steps: rise,
-                    within_ns: at.saturating_sub(read_ns),
-                });
-                out.timed.extend(timed);
-                self.last_rise = Some(at);
+                let before = self.last_rise.replace(at);
+                if let (Some(from_ns), true) = (before, out.timed.len() < LENGTHS) {
+                    let within_ns = at.saturating_sub(read_ns);
+                    out.timed.push(TimedSteps { from_ns, to_ns: at, steps: rise, within_ns });
+                }
             }
         }
         out

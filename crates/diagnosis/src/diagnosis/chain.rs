@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 
 use super::features::{Chain, ChainPath, Features, program};
 use super::thresholds::{LARGER_HALF, LOST_WAIT};
-pub use node::{ChainNode, NodeKind, NodeName, NodeState, children, own, waits_for};
+pub(super) use node::WORKER;
+pub use node::{ChainNode, Who, children, own, waits_for};
 use trainmon_base::stats::round;
 use trainmon_waits::taxonomy::{Edge, End, Purpose};
 
@@ -36,7 +37,7 @@ pub(super) fn nodes(window: &Features) -> Vec<ChainNode> {
         share: round(waits, 3),
         lost: waited().map(|way| way.lost).sum(),
         at: tree.of_waits(waits),
-        ..tree.of_loop(NodeState::Waits)
+        ..tree.of_loop(None)
     });
     chain.ways.iter().for_each(|way| tree.add(way));
     // If the loop loses hardly anything, its GPU works all along, whether the loop waits for it or not.
@@ -53,10 +54,11 @@ pub(super) fn nodes(window: &Features) -> Vec<ChainNode> {
 }
 
 impl ChainTree<'_> {
-    /// A node of the loop's thread.
-    fn of_loop(&self, state: NodeState) -> ChainNode {
+    /// A node of the loop's thread, which works for this purpose or waits.
+    fn of_loop(&self, purpose: Option<Purpose>) -> ChainNode {
         let (pid, tid) = (Some(self.chain.process.pid), Some(self.chain.tid));
-        ChainNode { kind: NodeKind::Thread, pid, tid, name: NodeName::Loop, state, ..ChainNode::default() }
+        let end = if purpose == Some(Purpose::Own) { Some(End::Cpu) } else { None };
+        ChainNode { who: Who::Loop(purpose), end, pid, tid, ..ChainNode::default() }
     }
 
     /// The line where the loop spends most of its waits, which take this share of the time.
@@ -80,8 +82,7 @@ impl ChainTree<'_> {
     /// Adds to the same node below `parent`, or to a new one. Returns its number.
     fn at(&mut self, parent: Option<u32>, new: ChainNode) -> Option<u32> {
         let same = |node: &ChainNode| {
-            (node.kind, node.pid, node.tid, &node.name, node.state, node.by)
-                == (new.kind, new.pid, new.tid, &new.name, new.state, new.by)
+            (&node.who, node.end, node.pid, node.tid, node.by) == (&new.who, new.end, new.pid, new.tid, new.by)
         };
         let children = parent.and_then(|parent| self.nodes.get(parent as usize)).map(|node| node.waits_for.clone());
         let known = match (&children, parent) {
@@ -109,23 +110,19 @@ impl ChainTree<'_> {
             let own = self.chain.ways.iter().find(|way| way.is_loops_own());
             // The hottest line belongs to the longest of them.
             let at = if own.is_some_and(|own| own.part == way.part) { self.of_work() } else { None };
-            let state = match way.part {
-                Purpose::Loads => NodeState::Loads,
-                Purpose::Saves => NodeState::Saves,
-                _ => NodeState::Cpu,
-            };
-            self.at(None, ChainNode { share: way.share, lost: way.lost, at, ..self.of_loop(state) });
+            let of_loop = self.of_loop(Some(way.part));
+            self.at(None, ChainNode { share: way.share, lost: way.lost, at, ..of_loop });
             return;
         }
         let mut parent = Some(0);
         for (at, hop) in way.hops.iter().enumerate() {
             if at == 0
-                && let Some(path) = way.lock.as_ref().filter(|_| hop.by.is_file_lock())
+                && hop.by.is_file_lock()
+                && let Some(path) = &way.lock
             {
                 let lock = ChainNode {
-                    kind: NodeKind::Lock,
-                    name: NodeName::Named(path.to_string()),
-                    state: NodeState::Lock,
+                    who: Who::Resource(path.to_string()),
+                    end: Some(End::Lock),
                     share: way.share,
                     lost: way.lost,
                     by: Some(hop.by),
@@ -136,18 +133,16 @@ impl ChainTree<'_> {
             let Some(number) = parent else { return };
             let last = at + 1 == way.hops.len();
             let within = hop.pid == self.chain.process.pid;
-            let state = if last { state(way.end) } else { NodeState::Waits };
-            let (kind, name) = match (hop.is_short_lived(), within) {
-                (true, _) => (NodeKind::Thread, NodeName::Named("short-lived threads".into())),
-                (_, true) => (NodeKind::Thread, NodeName::Named("thread".into())),
-                (_, false) => (NodeKind::Process, self.name(hop.pid)),
+            let who = match (hop.is_short_lived(), within) {
+                (true, _) => Who::Thread("short-lived threads".into()),
+                (_, true) => Who::Thread("thread".into()),
+                (_, false) => self.who(hop.pid),
             };
             let node = ChainNode {
-                kind,
+                who,
+                end: if last { own_end(way.end) } else { None },
                 pid: Some(hop.pid),
                 tid: if !hop.is_short_lived() { Some(if within { hop.tid } else { hop.pid }) } else { None },
-                name,
-                state,
                 share: way.share,
                 lost: way.lost,
                 at: self.of_worker(hop.pid),
@@ -168,7 +163,7 @@ impl ChainTree<'_> {
         let mut largest: Vec<&ChainNode> = self.nodes.iter().skip(1).collect();
         // No child is larger than its parent, and none comes before it.
         largest.sort_by(|a, b| b.share.total_cmp(&a.share).then(a.node.cmp(&b.node)));
-        let is_shown = |node: &&ChainNode| node.share >= NODE_SHOWN || node.kind == NodeKind::Device;
+        let is_shown = |node: &&ChainNode| node.share >= NODE_SHOWN || node.resource() == Some(End::Device);
         let kept: BTreeSet<u32> =
             largest.into_iter().filter(is_shown).take(NODES - 1).map(|node| node.node).chain([0]).collect();
         let number = |old: u32| u32::try_from(kept.range(..old).count()).unwrap_or(u32::MAX);
@@ -179,8 +174,7 @@ impl ChainTree<'_> {
             let sums = left_out.filter_map(|child| self.nodes.get(*child as usize));
             let (share, lost) = sums.fold((0.0, 0.0), |sum, child| (sum.0 + child.share, sum.1 + child.lost));
             if share >= NODE_SHOWN {
-                let name = NodeName::Others;
-                others.push((nodes.len(), ChainNode { name, share, lost, ..ChainNode::default() }));
+                others.push((nodes.len(), ChainNode { who: Who::Others, share, lost, ..ChainNode::default() }));
             }
             let waits_for = node.waits_for.iter().filter(|child| kept.contains(child)).map(|child| number(*child));
             nodes.push(ChainNode { node: number(node.node), waits_for: waits_for.collect(), ..node.clone() });
@@ -197,52 +191,40 @@ impl ChainTree<'_> {
 
     /// A node for the resource at the end, unless that is a thread.
     fn end(&self, way: &ChainPath) -> Option<ChainNode> {
-        let named = |name: &str| NodeName::Named(name.to_owned());
-        let name = way.name.as_deref().unwrap_or_default();
-        let (kind, name, state) = match way.end {
-            End::Net => (NodeKind::Net, named(name), NodeState::Net),
-            End::Lock => (NodeKind::Lock, named(name), NodeState::Lock),
-            End::Children => (NodeKind::Process, named("short-lived children"), NodeState::Cpu),
-            End::Disk | End::Flush => {
-                (NodeKind::Disk, named(self.window.io.disk.as_deref().unwrap_or_default()), state(way.end))
-            }
+        let resource = |name: Option<&str>| Who::Resource(name.unwrap_or_default().to_owned());
+        let (who, end) = match way.end {
+            End::Net | End::Lock => (resource(way.name.as_deref()), way.end),
+            End::Children => (Who::Process("short-lived children".into()), End::Cpu),
+            End::Disk | End::Flush => (resource(self.window.io.disk.as_deref()), way.end),
             End::Device => {
                 let of_loop = self.window.gpu.iter().flat_map(|gpu| gpu.indexes_of(self.chain.process.pid));
                 let indexes: Vec<String> = of_loop.map(|index| index.to_string()).collect();
-                (NodeKind::Device, NodeName::Named(indexes.join(",")), NodeState::Device)
+                (Who::Resource(indexes.join(",")), End::Device)
             }
             _ if !way.hops.is_empty() => return None,
-            End::Loader => (NodeKind::Process, NodeName::Worker, NodeState::Unknown),
-            End::Timer => (NodeKind::Timer, NodeName::default(), NodeState::Timer),
-            End::Terminal => (NodeKind::Terminal, NodeName::default(), NodeState::Terminal),
-            end => (NodeKind::Unknown, named(name), state(end)),
+            End::Loader => (Who::Worker, End::Unknown),
+            End::Timer | End::Terminal => (resource(None), way.end),
+            end => (resource(way.name.as_deref()), end),
         };
-        let by = (way.end == End::Children).then_some(Edge::Child);
-        Some(ChainNode { kind, name, state, by, share: way.share, lost: way.lost, ..ChainNode::default() })
+        let by = if way.end == End::Children { Some(Edge::Child) } else { None };
+        Some(ChainNode { who, end: Some(end), by, share: way.share, lost: way.lost, ..ChainNode::default() })
     }
 
-    fn name(&self, pid: u32) -> NodeName {
+    fn who(&self, pid: u32) -> Who {
         match self.chain.peer(pid) {
-            None => NodeName::Named("process".into()),
-            Some(peer) if peer.loader && self.server != Some(pid) => NodeName::Worker,
-            Some(peer) => NodeName::Named(program(peer)),
+            None => Who::Process("process".into()),
+            Some(peer) if peer.loader && self.server != Some(pid) => Who::Worker,
+            Some(peer) => Who::Process(program(peer)),
         }
     }
 }
 
-fn state(end: End) -> NodeState {
+/// What the last thread of a path does itself; `None` if it waits for something that has a node of its own.
+fn own_end(end: End) -> Option<End> {
     match end {
-        End::Cpu => NodeState::Cpu,
-        End::Disk => NodeState::Disk,
-        End::Flush => NodeState::Flush,
-        End::Memory => NodeState::Memory,
-        End::Device => NodeState::Device,
-        End::Net | End::Lock | End::Children => NodeState::Waits,
-        End::Timer => NodeState::Sleeps,
-        End::Stopped => NodeState::Stopped,
-        End::Terminal => NodeState::Terminal,
-        End::Asked => NodeState::Asked,
-        End::Loader | End::Unknown => NodeState::Unknown,
+        End::Net | End::Lock | End::Children => None,
+        End::Loader => Some(End::Unknown),
+        end => Some(end),
     }
 }
 

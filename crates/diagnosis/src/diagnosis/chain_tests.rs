@@ -22,27 +22,46 @@ fn what_is_too_small_is_put_together() {
 
 #[test]
 fn where_hardly_anything_is_lost_the_device_is_waited_for() {
-    let node = |node: u32, kind: NodeKind, name: NodeName, (share, lost): (f64, f64)| ChainNode {
+    let node = |node: u32, who: Who, end: Option<End>, (share, lost): (f64, f64)| ChainNode {
         node,
-        kind,
-        name,
+        who,
+        end,
         share,
         lost,
         ..ChainNode::default()
     };
     let chain = |lost: f64| {
         vec![
-            ChainNode { waits_for: vec![1, 2], ..node(0, NodeKind::Thread, NodeName::Loop, (0.98, lost)) },
-            node(1, NodeKind::Process, NodeName::Worker, (0.67, lost)),
-            node(2, NodeKind::Device, NodeName::Named("0".into()), (0.31, 0.0)),
+            ChainNode { waits_for: vec![1, 2], ..node(0, Who::Loop(None), None, (0.98, lost)) },
+            node(1, Who::Worker, Some(End::Cpu), (0.67, lost)),
+            node(2, Who::Resource("0".into()), Some(End::Device), (0.31, 0.0)),
         ]
     };
     // A worker that works ahead is waited for while the device still has work.
-    let end = |lost: f64| waits_for(&chain(lost)).map(|node| node.kind);
-    assert_eq!(end(0.02), Some(NodeKind::Device));
-    assert_eq!(end(0.3), Some(NodeKind::Process));
+    let end = |lost: f64| waits_for(&chain(lost)).map(|node| node.kind().to_owned());
+    assert_eq!(end(0.02).as_deref(), Some("device"));
+    assert_eq!(end(0.3).as_deref(), Some("process"));
     // Without a device whoever is waited for longest.
     let mut without = chain(0.0);
     without.truncate(2);
     assert_eq!(waits_for(&without).map(|node| node.node), Some(1));
+}
+
+#[test]
+fn a_node_is_read_back_from_its_words() {
+    let loops = [None, Some(Purpose::Own), Some(Purpose::Loads), Some(Purpose::Saves)].map(Who::Loop);
+    let others = [Who::Thread("thread".into()), Who::Worker, Who::Process("loop".into())];
+    let ends = End::ALL.into_iter().filter(|end| own_end(*end) == Some(*end)).map(Some).chain([None]);
+    let mut nodes: Vec<ChainNode> = Vec::new();
+    for end in ends {
+        let who = others.iter().cloned().chain(end.map(|_| Who::Resource("0".into())));
+        nodes.extend(who.map(|who| ChainNode { who, end, ..ChainNode::default() }));
+    }
+    let end = |who: &Who| if *who == Who::Loop(Some(Purpose::Own)) { Some(End::Cpu) } else { None };
+    nodes.extend(loops.into_iter().map(|who| ChainNode { end: end(&who), who, ..ChainNode::default() }));
+    nodes.push(ChainNode::default());
+    for node in nodes {
+        let words = serde_json::to_value(&node).unwrap();
+        assert_eq!(serde_json::from_value::<ChainNode>(words.clone()).unwrap(), node, "{words}");
+    }
 }

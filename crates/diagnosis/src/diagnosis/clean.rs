@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use super::chain::NodeName;
+use super::chain::Who;
 use super::verdict::{StepSource, Verdict};
 use trainmon_base::text::{fit, sanitise};
 
@@ -26,7 +26,10 @@ pub(super) fn cleaned(mut verdict: Verdict) -> Verdict {
     verdict.culprits.iter_mut().map(|culprit| &mut culprit.name).for_each(each);
     verdict.other_findings.iter_mut().map(|finding| &mut finding.text).for_each(each);
     for node in &mut verdict.chain {
-        let name = if let NodeName::Named(name) = &mut node.name { Some(name) } else { None };
+        let name = match &mut node.who {
+            Who::Thread(name) | Who::Process(name) | Who::Resource(name) => Some(name),
+            Who::Loop(_) | Who::Worker | Who::Others => None,
+        };
         name.into_iter().chain(&mut node.at).for_each(each);
     }
     for missing in &mut verdict.not_seen {

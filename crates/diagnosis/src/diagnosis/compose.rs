@@ -89,8 +89,8 @@ fn is_training(judgement: &Judgement) -> bool {
 /// What else was found, what would be the next limit, and what makes the verdict less certain.
 fn findings(judgement: &Judgement, window: &Features) -> Vec<Finding> {
     let class = judgement.class;
-    let doubts = judgement.doubts.iter().filter(|_| class != Class::Unknown);
-    let doubts = doubts.map(|doubt| {
+    let doubts = if class == Class::Unknown { &[][..] } else { &judgement.doubts };
+    let doubts = doubts.iter().map(|doubt| {
         let text = format!("Less certain: {doubt}");
         Finding { class, cause: None, confidence: 0.0, text }
     });
@@ -143,8 +143,8 @@ fn steps(judgement: &Judgement, window: &Features) -> Steps {
 /// Each worker. A stopped one is in no stage.
 fn workers(judgement: &Judgement, window: &Features) -> Vec<WorkerVerdict> {
     let mut each = window.workers.as_ref().map(|workers| workers.each.clone()).unwrap_or_default();
-    for worker in each.iter_mut().filter(|_| judgement.phase == Phase::Stopped) {
-        (worker.stages, worker.hottest) = (None, None);
+    if judgement.phase == Phase::Stopped {
+        each.iter_mut().for_each(|worker| (worker.stages, worker.hottest) = (None, None));
     }
     each
 }

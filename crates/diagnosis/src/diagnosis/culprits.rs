@@ -7,7 +7,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::chain::NodeName;
+use super::chain::WORKER;
 use super::features::{ChainPath, Features, program, program_of};
 use super::thresholds::*;
 use trainmon_base::stats::{percent, round};
@@ -127,7 +127,7 @@ impl Culprit {
     }
 
     fn is_worker(&self) -> bool {
-        self.name == NodeName::Worker.as_str()
+        self.name == WORKER
     }
 
     /// The same for brackets in a sentence: `rustc, PID 24077: 0.9 CPUs`, `vda, 90% busy`.
@@ -264,7 +264,8 @@ pub(super) fn processes(window: &Features) -> Vec<Culprit> {
 
 /// Readers of the loop's output.
 pub(super) fn readers(window: &Features) -> Vec<Culprit> {
-    by_loss(window, |way| Some(peer(window, way.hops.first().filter(|_| way.part == Purpose::Output)?.pid)))
+    let is_output = |way: &&ChainPath| way.part == Purpose::Output;
+    by_loss(window, |way| Some(peer(window, Some(way).filter(is_output)?.hops.first()?.pid)))
 }
 
 pub(super) fn addresses(window: &Features) -> Vec<Culprit> {
@@ -329,7 +330,7 @@ pub(super) fn busiest_worker(window: &Features) -> Vec<Culprit> {
         Some(busiest) => busiest,
         None => return Vec::new(),
     };
-    vec![Culprit::process(pid, NodeName::Worker.as_str()).taking(share, ShareOf::Time)]
+    vec![Culprit::process(pid, WORKER).taking(share, ShareOf::Time)]
 }
 
 pub(super) fn gpus(window: &Features) -> Vec<Culprit> {

@@ -150,7 +150,8 @@ fn steps_per_s(frames: &[&Frame], id: ProcessId) -> Option<f64> {
 pub fn waits(ranks: &[RankLoad]) -> Vec<f64> {
     // Only like shares compare: those of the stacks count only if every rank has them.
     let by_stacks = ranks.iter().all(|rank| rank.collectives.is_some());
-    let waits = |rank: &RankLoad| rank.blocked.max(rank.collectives.filter(|_| by_stacks).unwrap_or(0.0));
+    let collectives = |rank: &RankLoad| if by_stacks { rank.collectives.unwrap_or(0.0) } else { 0.0 };
+    let waits = |rank: &RankLoad| rank.blocked.max(collectives(rank));
     ranks.iter().map(waits).collect()
 }
 

@@ -21,40 +21,41 @@ use super::features::{Features, LoopStacks, WeightedMean};
 use super::load::Load;
 use super::mix::Mix;
 use super::restarts::Restarts;
-use super::thresholds::{DEVICE_UNUSED, HARDLY};
+use super::thresholds::{DEVICE_UNUSED, HARDLY, thresholds};
 use super::verdict::{Context, Rank, Verdict};
 use super::windows::{LONG_S, LONGEST_S, SHORT_S};
 use super::{compose, decision, ranks, rhythm};
 use trainmon_base::stats::{mean, round};
 
-/// Windows grow to this many steps, so that a stall at every Nth step is in every window, and at most to a minute.
-const STEPS_LATE: f64 = 6.0;
-/// A loop whose GPU works in turns is judged by this many of them.
-const TURNS: f64 = 2.0;
-/// Stacks reach back this far, seconds, because they are rarely taken while nothing changes.
-const STACKS_S: f64 = 120.0;
-/// Older frames are not used, seconds: the longest of these.
-pub const LOOK_BACK_S: f64 = 120.0;
-/// The stacks of the short window; without such new ones, the newest of each process.
-pub(super) const SHORT_STACKS_S: f64 = 6.0;
-/// Shortest time that gives a verdict, seconds: 120 samples give a share of 0.3 to within 4 points.
-const FIRST_VERDICT_S: f64 = 2.4;
-/// A higher confidence means that nothing can change any more: the job has ended or is stopped.
-const BEYOND_DOUBT: f64 = 0.95;
-/// This many frames with a GPU in use are steps: moving a model there takes one or two.
-const STEPPING: u32 = 3;
-/// The stacks of one second, if there are this many samples, with three standard deviations.
-const STACKS_MOVED: f64 = 0.35;
-const STACKS_LEAST: u64 = 20;
-/// A challenger that the long window agrees with takes over after this time, seconds.
-const AGREED_S: f64 = 1.5;
-/// A challenger that only the short window sees, with this confidence, while the cheap signals show a change …
-const SURE_ENOUGH: f64 = 0.80;
-/// … takes over after this time, seconds: three samples after the first.
-const SURE_S: f64 = 2.9;
-/// Any other that only the short window sees takes over after this time, seconds, or after half the short window if that is
-/// longer: four samples after the first, none of which comes exactly a second after the last.
-const ALONE_S: f64 = 3.9;
+thresholds! {
+    /// Windows grow to this many steps, and at most to a minute.
+    STEPS_LATE = 6.0, "steps", "a stall at every Nth step is then in every window";
+    /// A loop whose GPU works in turns is judged by this many of them.
+    TURNS = 2.0, "turns", "one turn alone may be longer than the others";
+    /// Stacks reach back this far.
+    STACKS_S = 120.0, "s", "they are rarely taken while nothing changes";
+    /// The stacks of the short window reach back this far; without such new ones, the newest of each process.
+    SHORT_STACKS_S = 6.0, "s", "a few windows of the stack sampler";
+    /// Shortest time that gives a verdict.
+    FIRST_VERDICT_S = 2.4, "s", "120 samples give a share of 0.3 to within 4 points";
+    BEYOND_DOUBT = 0.95, "confidence", "nothing can change any more: the job has ended or is stopped";
+    /// With a GPU in use for so long, there are steps.
+    STEPPING = 3.0, "frames", "moving a model to a GPU takes one or two";
+    /// The newest stacks show another share of making batches.
+    STACKS_MOVED = 0.35, "share", "three standard deviations of the stacks of one second";
+    STACKS_LEAST = 20.0, "samples", "fewer stacks of one second give no share to compare";
+    /// A challenger that the long window agrees with takes over after this time.
+    AGREED_S = 1.5, "s", "the second frame that says so";
+    /// A challenger that only the short window sees, while the cheap signals show a change …
+    SURE_ENOUGH = 0.80, "confidence", "between seen with an equal and seen throughout";
+    /// … takes over after this time.
+    SURE_S = 2.9, "s", "three samples after the first";
+    /// Any other that only the short window sees takes over after this time, or after half the short window if that is longer.
+    ALONE_S = 3.9, "s", "four samples after the first, none of which comes exactly a second after the last";
+}
+
+/// Older frames are not used, seconds: the longest of the above.
+pub const LOOK_BACK_S: f64 = STACKS_S.value;
 
 /// Judges frame after frame.
 #[derive(Debug, Clone, Default)]
@@ -116,7 +117,7 @@ fn newest_stacks(all: &[&Frame], short: &[&Frame], now: Option<&Mix>, last: &Fra
         return StackSums::from_stacks(short.iter().flat_map(|frame| &frame.stacks));
     }
     let moments = all.iter().rev().map(|frame| (frame.monotonic_ns, &*frame.stacks));
-    StackSums::newest(moments, last.monotonic_ns.saturating_sub((SHORT_STACKS_S * 1e9) as u64))
+    StackSums::newest(moments, last.monotonic_ns.saturating_sub((SHORT_STACKS_S.value * 1e9) as u64))
 }
 
 /// Whether the loop's newest stacks clearly differ from those before: its own work may have changed where no counter shows it,
@@ -124,8 +125,8 @@ fn newest_stacks(all: &[&Frame], short: &[&Frame], now: Option<&Mix>, last: &Fra
 fn stacks_have_moved(frames: &[&Frame]) -> bool {
     let Some((last, earlier)) = frames.split_last() else { return false };
     let input = |main: &Activities| {
-        let all = main.total();
-        (all >= STACKS_LEAST).then(|| main.samples_where(Activity::is_input) as f64 / all as f64)
+        let all = main.total() as f64;
+        (all >= STACKS_LEAST).then(|| main.samples_where(Activity::is_input) as f64 / all)
     };
     last.stacks.iter().filter(|now| now.role == ProcessRole::Trainer).any(|now| {
         let mut before = Activities::default();
@@ -186,19 +187,19 @@ impl Diagnosis {
             self.count(last);
         }
         let of_last = |seconds: f64| self.frames(recent.clone(), last, seconds);
-        let (long_frames, stack_frames) = (of_last(LONG_S), of_last(STACKS_S));
+        let (long_frames, stack_frames) = (of_last(LONG_S), of_last(STACKS_S.value));
         let stacks = StackSums::from_stacks(stack_frames.iter().flat_map(|frame| &frame.stacks));
         let ranks = ranks::ranks(&long_frames, &stacks);
         let only = ranks::straggler(&ranks);
         let long = Features::from_frames(&long_frames, &stacks, only);
         // Steps longer than the windows need longer windows.
-        let stretch = long.steps.quantile_ms(0.95).map_or(0.0, |ms| ms / 1000.0 * STEPS_LATE);
+        let stretch = long.steps.quantile_ms(0.95).map_or(0.0, |ms| ms / 1000.0 * STEPS_LATE.value);
         let is_recent =
             |frame: &&Frame| last.monotonic_ns.saturating_sub(frame.monotonic_ns) as f64 <= LONGEST_S * 1e9;
         let turn_s = rhythm::turn_s(recent.clone().filter(is_recent)).filter(|turn| *turn > stretch);
         let comes_and_goes = self.load.comes_and_goes(last.monotonic_ns);
         let (long_s, short_s) = match turn_s {
-            Some(turn_s) => ((TURNS * turn_s).clamp(LONG_S, LONGEST_S), turn_s),
+            Some(turn_s) => ((TURNS.value * turn_s).clamp(LONG_S, LONGEST_S), turn_s),
             None if comes_and_goes => (LONGEST_S, stretch.clamp(SHORT_S, LONGEST_S / 3.0)),
             None => (stretch.clamp(LONG_S, LONGEST_S), stretch.clamp(SHORT_S, LONGEST_S / 3.0)),
         };
@@ -298,11 +299,11 @@ impl Diagnosis {
         // it, the verdict would follow a change in a loop of one-second steps only after twelve seconds.
         let sure = self.counters_moved && rival.confidence >= SURE_ENOUGH;
         let needed = match () {
-            () if agreed || from_nothing => AGREED_S,
-            () if sure => SURE_S.max(short_s * 0.5),
-            () => ALONE_S.max(short_s * 0.5),
+            () if agreed || from_nothing => AGREED_S.value,
+            () if sure => SURE_S.value.max(short_s * 0.5),
+            () => ALONE_S.value.max(short_s * 0.5),
         };
-        let stood = seconds_since(contradicted_ns) >= needed && seconds_since(since_ns) >= needed.min(AGREED_S);
+        let stood = seconds_since(contradicted_ns) >= needed && seconds_since(since_ns) >= needed.min(AGREED_S.value);
         if stood && !self.load.holds(standing, rival, now_ns) {
             // The change began about half a short window before it was first seen.
             let began = contradicted_ns.saturating_sub((short_s * 0.5e9) as u64);
@@ -352,7 +353,7 @@ impl Diagnosis {
         let use_pct = attached().filter_map(|gpu| gpu.job_utilization_pct);
         let used = use_pct.fold(0.0, f64::max) / 100.0 >= DEVICE_UNUSED;
         self.gpu_used = self.gpu_used.saturating_add(u32::from(used));
-        self.known.has_stepped |= self.gpu_used >= STEPPING;
+        self.known.has_stepped |= f64::from(self.gpu_used) >= STEPPING;
     }
 
     /// The time since the last step, and the longest step.

@@ -175,8 +175,8 @@ thresholds! {
     COMPUTE_THREADS = 1.3, "cores", "one thread cannot use more than one; the rest is runtime and queue threads";
     /// CPU of the whole job below which nothing is being computed.
     INACTIVE = 5.0, "percent of a core", "less than any training loop uses";
-    /// Growth of resident memory at which a young process is setting itself up.
     GOES_ROUND = 3.5, "s", "longer than the first window: preparations of a second or two are over by then";
+    /// Growth of resident memory at which a young process is setting itself up.
     GROWING = 5242880.0, "bytes/s", "importing torch adds 200 to 500 MiB in a few seconds; the memory of a training loop does not grow";
     STARTING = 20.0, "s", "importing torch and setting up dataset and model take up to this long";
 }

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use super::packets::{Looks, Track};
 use super::proto::TrackEvent;
 use super::{TraceWriter, number, text};
-use trainmon_diagnosis::diagnosis::chain::{ChainNode, NodeKind};
+use trainmon_diagnosis::diagnosis::chain::ChainNode;
 use trainmon_diagnosis::pipeline::Tick;
 use trainmon_views::chain::{described, who};
 
@@ -88,11 +88,9 @@ impl<W: Write> TraceWriter<W> {
 
     /// Where a node is drawn: below its thread, or below a track for what is no thread.
     fn chain_track(&mut self, tick: &Tick, node: &ChainNode) -> io::Result<Option<u64>> {
-        let (parent, name) = match (node.kind, node.pid) {
-            (NodeKind::Thread | NodeKind::Process, Some(pid)) => {
-                (self.thread(tick, pid, node.tid.unwrap_or(pid))?, "wait chain".to_owned())
-            }
-            _ => (self.row("wait chain", 2)?, who(node)),
+        let (parent, name) = match node.pid {
+            Some(pid) => (self.thread(tick, pid, node.tid.unwrap_or(pid))?, "wait chain".to_owned()),
+            None => (self.row("wait chain", 2)?, who(node)),
         };
         self.packets.track(Track::Named(parent, name), Looks { rank: 1, ..Looks::default() })
     }

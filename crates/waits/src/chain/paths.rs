@@ -63,8 +63,8 @@ pub struct WaitPath {
 
 impl WaitPath {
     /// What tells it from other paths.
-    fn key(&self) -> (&[WaitHop], End, &Option<Arc<str>>, &Option<Arc<str>>) {
-        (&self.hops, self.end, &self.name, &self.lock)
+    fn key(&self) -> (&[WaitHop], End, Option<&str>, Option<&str>) {
+        (&self.hops, self.end, self.name.as_deref(), self.lock.as_deref())
     }
 }
 

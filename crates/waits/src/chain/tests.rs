@@ -261,7 +261,11 @@ impl MadeUpJob {
         let way = |path: &WaitPath| {
             let hops: String = path.hops.iter().map(hop).collect();
             let pct = f64::from(path.seconds) / chain.seconds * 100.0;
-            format!("{hops}{:?} {pct:.0}", path.end)
+            let end = match (path.end, &path.name) {
+                (end @ (End::Net | End::Lock), Some(name)) => format!("{end:?}({name:?})"),
+                (end, _) => format!("{end:?}"),
+            };
+            format!("{hops}{end} {pct:.0}")
         };
         chain.paths.iter().map(way).collect()
     }
@@ -757,7 +761,7 @@ fn locks_end_at_their_holder() {
         ..MadeUpJob::default().main(TRAINER, &[on(73, "locks_lock_inode_wait", file, false)])
     };
     let chain = locked(30).outside(30, &[running()]).chain();
-    assert_eq!((chain.paths[0].end, chain.paths[0].name.as_deref()), (End::Cpu, Some(file)));
+    assert_eq!((chain.paths[0].end, chain.paths[0].lock.as_deref()), (End::Cpu, Some(file)));
     assert_eq!(chain.paths[0].hops, [WaitHop { by: Edge::FileLock, pid: 30, tid: 30 }]);
     assert!(!chain.peers[0].inside && !chain.peers[0].loader);
     // Of an open file description, in another PID namespace, or its own.
@@ -771,7 +775,7 @@ fn who_sleeps_beside_a_locked_file_of_its_own_tries_again() {
     let lock = LockWait { waiter: TRAINER, holder: 30, path: Some("/data/runs.db".into()), sleeps: true };
     let scene = MadeUpJob { locks: vec![lock], ..MadeUpJob::default().main(TRAINER, &[sleeps()]) };
     let chain = scene.clone().outside(30, &[running()]).chain();
-    assert_eq!((chain.paths[0].end, chain.paths[0].name.as_deref()), (End::Cpu, Some("/data/runs.db")));
+    assert_eq!((chain.paths[0].end, chain.paths[0].lock.as_deref()), (End::Cpu, Some("/data/runs.db")));
     assert_eq!(chain.paths[0].hops, [WaitHop { by: Edge::TriesLock, pid: 30, tid: 30 }]);
     // Who runs meanwhile tries nothing, and a sleep beside no lock is one.
     assert_eq!(

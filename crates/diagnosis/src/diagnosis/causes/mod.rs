@@ -189,6 +189,12 @@ impl Cause {
         self.spec_in(class).followed.is_some()
     }
 
+    /// That of a wait of the loop for this purpose, if it has one of its own.
+    pub(super) fn of_wait(purpose: Purpose) -> Option<Self> {
+        let is_of = |cause: &Self| cause.spec().followed.is_some_and(|wait| wait.part == purpose);
+        Self::ALL.into_iter().find(is_of)
+    }
+
     /// It lies outside the job, so a cause inside the job may be true at the same time.
     pub fn is_outside(self) -> bool {
         matches!(self, Self::NoisyNeighbour | Self::SharedGpu)

@@ -46,8 +46,8 @@ fn sharpen(first: &mut Advice, window: &Features) {
 /// Adds what would still hold the loop back without the other processes: the workers' own time for a batch, without their queueing,
 /// may be longer than the loop's step. If that is the larger part of the wait, it becomes the cause, and the processes a finding.
 fn without_them(judgement: Judgement, case: &RuleInput<'_>) -> Judgement {
-    let fed = Loop::from_window(case.window).map(|fed| fed.undisturbed(case.window));
-    let Some(fed) = fed.filter(|_| case.slow_workers().is_some()) else { return judgement };
+    let (Some(fed), Some(_)) = (Loop::from_window(case.window), case.slow_workers()) else { return judgement };
+    let fed = fed.undisturbed(case.window);
     let step_s = fed.step_with(fed.workers);
     let left_s = step_s - fed.floor_s();
     if left_s < LOST_WAIT.value * step_s {

@@ -59,7 +59,7 @@ impl Confirmed {
 ///     rule: &[LOOP_LOSES, SOURCE_IS_SLOW, "the disk with the data takes at least `slow_answer` per I/O"],
 ///     judge: |case| {
 ///         let slow = case.window.io.await_ms.is_some_and(|ms| ms >= SLOW_ANSWER);
-///         source::judgement(case, Cause::SlowDisk, INFERRED.value).filter(|_| slow)
+///         if slow { source::judgement(case, Cause::SlowDisk, INFERRED.value) } else { None }
 ///     },
 ///     signals: &[DISKS, WORKER_WAIT, MAIN_WAIT],
 ///     source: "kernel Documentation/admin-guide/iostats.rst: the time that I/Os took, divided by their number",

@@ -201,8 +201,9 @@ pub(super) fn without_queueing(window: &Features) -> Option<f64> {
     let main = window.main.as_ref()?;
     let by_loop = CpuDemand::by_loop(window, main);
     let lost = window.lost_wait();
-    let Some(workers) = window.workers.as_ref().filter(|_| lost >= LOST_WAIT) else {
-        return Some(window.without(by_loop.queued));
+    let workers = match &window.workers {
+        Some(workers) if lost >= LOST_WAIT => workers,
+        _ => return Some(window.without(by_loop.queued)),
     };
     let (fed, own) = (workers.busy + workers.io_wait, main.running * main.run_delay.unwrap_or(0.0));
     Some(window.without(1.0 - fed.max(1.0 - lost - own)))

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::diagnosis::features::places;
-use crate::diagnosis::{advice, calibration, ceiling, compose, decision, phases, ranks, what_if};
+use crate::diagnosis::{advice, calibration, ceiling, compose, decision, phases, ranks, stability, what_if};
 
 fn everything() -> Vec<&'static CauseSpec> {
     all().chain(states()).collect()
@@ -109,6 +109,7 @@ fn every_number_has_a_unit_and_a_source() {
         ceiling::NUMBERS,
         what_if::NUMBERS,
         calibration::NUMBERS,
+        stability::NUMBERS,
     ];
     let mut names = BTreeSet::new();
     for threshold in ALL_NUMBERS.iter().chain(&others).copied().flatten() {

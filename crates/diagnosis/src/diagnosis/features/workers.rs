@@ -172,7 +172,7 @@ fn each_worker(
         let by_stacks = complete.and_then(|(io_wait, idle)| worker_stages(io_wait, idle, own, &pooled));
         let (stages, hottest) = by_stacks.unzip();
         // All four or none.
-        let share = |share: Option<f64>| share.filter(|_| complete.is_some()).map(|share| round(share, 3));
+        let share = |share: Option<f64>| if complete.is_some() { Some(round(share?, 3)) } else { None };
         WorkerVerdict {
             pid: worker.id.pid,
             busy: share(busy),

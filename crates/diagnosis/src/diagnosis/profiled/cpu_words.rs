@@ -1,11 +1,12 @@
 //! The words for a profile of the host alone.
 
 use super::super::parts::Advice;
-use super::losses::{Loss, LossKind, WaitsFor, waits_for};
+use super::losses::{Loss, LossKind, waits_for};
 use super::said::{self, Words, blocks_in, called, line, most_of, named, place};
 use trainmon_base::stats::percent;
 use trainmon_profiles::account::{IdleReason, ProfileAccount};
 use trainmon_profiles::{NOTHING_RECORDED, blocks};
+use trainmon_waits::taxonomy::Purpose;
 
 /// The words for a loss without a GPU.
 pub(super) fn words_for(loss: &Loss, account: &ProfileAccount) -> Words {
@@ -46,8 +47,8 @@ pub(super) fn words_for(loss: &Loss, account: &ProfileAccount) -> Words {
             said::of_ranks(account).into_iter().chain([said::COMMUNICATE_LESS.gaining(gain)]).collect(),
         ),
         LossKind::Blocked => {
-            let what = row.map_or(WaitsFor::Time, waits_for);
-            let sleeps = what == WaitsFor::Time;
+            let what = row.map_or(Purpose::Sleep, waits_for);
+            let sleeps = what == Purpose::Sleep;
             let advice = if sleeps { said::NO_SLEEP.gaining(gain) } else { said::FOLLOW_WAIT.plain() };
             (format!("The loop {}.", blocks_in(what, &lost, &most)), vec![advice])
         }

@@ -1,11 +1,12 @@
 //! The words for what the host costs a GPU's time.
 
-use super::losses::{self, LossKind, WaitsFor};
+use super::losses::{self, LossKind};
 use super::said::{self, Words, blocks_in, called, most_of, named, place};
 use super::words::GpuLoss;
 use trainmon_base::stats::percent;
 use trainmon_base::text::format::step_time;
 use trainmon_profiles::account::{IdleReason, IdleRow};
+use trainmon_waits::taxonomy::Purpose;
 
 impl GpuLoss<'_> {
     pub(super) fn launches(&self) -> Words {
@@ -67,11 +68,11 @@ impl GpuLoss<'_> {
 
     pub(super) fn blocked(&self) -> Words {
         let row = losses::largest(self.account, LossKind::Blocked);
-        let what = row.map_or(WaitsFor::Time, losses::waits_for);
+        let what = row.map_or(Purpose::Sleep, losses::waits_for);
         let named = row.map(|row: &IdleRow| format!(": {}{}", called(row), place(row.at.as_ref())));
         let summary =
             format!("The GPU sits idle while the loop {}.", blocks_in(what, &self.lost, &named.unwrap_or_default()));
-        let sleeps = what == WaitsFor::Time;
+        let sleeps = what == Purpose::Sleep;
         let advice =
             vec![if sleeps { said::NO_SLEEP_ON_GPU.gaining(self.gain()) } else { said::FOLLOW_WAIT.plain() }];
         Words::new(summary, advice).blaming(row.and_then(|row| self.idle_line(row)))

@@ -7,6 +7,7 @@ use trainmon_profiles::account::{
     Bound, CopyDirection, CopyRow, DeviceAccount, EfficiencyAccount, IdleReason, IdleRow, ProfileAccount, SyncRow,
 };
 use trainmon_profiles::{NOTHING_RECORDED, blocks};
+use trainmon_waits::taxonomy::Purpose;
 
 /// A first launch or allocation that loads code or creates a context takes at least as long, milliseconds: 126 to 30,000 in public
 /// traces.
@@ -113,7 +114,9 @@ impl Loss {
             LossKind::Syncs => Some(Cause::HostDeviceSync),
             LossKind::Launches => Some(Cause::LaunchBound),
             LossKind::HostWork => Some(Cause::MainThread),
-            LossKind::Blocked => Some(largest(account, LossKind::Blocked).map_or(WaitsFor::Time, waits_for).cause()),
+            LossKind::Blocked => {
+                Cause::of_wait(largest(account, LossKind::Blocked).map_or(Purpose::Sleep, waits_for))
+            }
             LossKind::Saving => Some(Cause::CheckpointWrite),
             LossKind::CpuOperators => Some(Cause::CpuTraining),
             LossKind::Data | LossKind::StartUp | LossKind::Unrecorded => None,
@@ -136,47 +139,23 @@ pub(super) fn mostly_pending(gpu: &DeviceAccount) -> bool {
     gpu.pending >= MOSTLY_PENDING * gpu.idle()
 }
 
-/// What a loop that does nothing waits for, by the built-in function that it is in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum WaitsFor {
-    /// It sleeps.
-    Time,
-    /// A lock, a condition or a queue: another thread.
-    Thread,
-    /// A child process.
-    Process,
-    /// A socket or a pipe.
-    Outside,
-}
-
-impl WaitsFor {
-    fn cause(self) -> Cause {
-        match self {
-            Self::Time => Cause::Sleeps,
-            Self::Thread => Cause::WaitsForThread,
-            Self::Process => Cause::WaitsForProcess,
-            Self::Outside => Cause::RemoteService,
-        }
-    }
-}
-
-/// What a row of a built-in function that blocks waits for.
-pub(super) fn waits_for(row: &IdleRow) -> WaitsFor {
+/// What a loop in a built-in function that blocks waits for. A lock, a condition or a queue is for another thread.
+pub(super) fn waits_for(row: &IdleRow) -> Purpose {
     let has = |words: &[&str]| words.iter().any(|word| row.name.contains(word));
     if has(&["sleep"]) {
-        WaitsFor::Time
+        Purpose::Sleep
     } else if has(&["acquire"]) {
-        WaitsFor::Thread
+        Purpose::Thread
     } else if has(&["waitpid"]) {
-        WaitsFor::Process
+        Purpose::Process
     } else {
-        WaitsFor::Outside
+        Purpose::Remote
     }
 }
 
 /// The loss in functions that block. Where they do not just sleep, the trace does not show what they wait for.
 fn blocked_loss(account: &ProfileAccount, share: f64) -> Loss {
-    let sleeps = largest(account, LossKind::Blocked).is_none_or(|row| waits_for(row) == WaitsFor::Time);
+    let sleeps = largest(account, LossKind::Blocked).is_none_or(|row| waits_for(row) == Purpose::Sleep);
     let loss = Loss::new(LossKind::Blocked, share);
     if sleeps { loss } else { Loss { most_sure: LITTLE_SHOWN, ..loss } }
 }

@@ -3,10 +3,10 @@
 use super::super::culprits::{Culprit, CulpritKind, ShareOf};
 use super::super::parts::Advice;
 use super::NAMED_LOSS;
-use super::losses::WaitsFor;
 use trainmon_base::stats::{percent, round};
 use trainmon_base::text::is_one_of;
 use trainmon_profiles::account::{IdleReason, IdleRow, ProfileAccount, ProfileSource};
+use trainmon_waits::taxonomy::Purpose;
 
 /// What a verdict says.
 #[derive(Debug, Default)]
@@ -220,12 +220,12 @@ pub(super) fn most_of(lost: f64, part: f64, what: &str) -> String {
 }
 
 /// A loop that blocks in a function, and what that waits for: ` in X`.
-pub(super) fn blocks_in(what: WaitsFor, share: &str, place: &str) -> String {
+pub(super) fn blocks_in(what: Purpose, share: &str, place: &str) -> String {
     match what {
-        WaitsFor::Time => format!("sleeps {share} of the time{place}"),
-        WaitsFor::Thread => format!("waits for another thread {share} of the time{place}"),
-        WaitsFor::Process => format!("waits for a child process {share} of the time{place}"),
-        WaitsFor::Outside => format!("waits for a socket or pipe {share} of the time{place}"),
+        Purpose::Sleep => format!("sleeps {share} of the time{place}"),
+        Purpose::Thread => format!("waits for another thread {share} of the time{place}"),
+        Purpose::Process => format!("waits for a child process {share} of the time{place}"),
+        _ => format!("waits for a socket or pipe {share} of the time{place}"),
     }
 }
 

@@ -91,7 +91,7 @@ macro_rules! point {
                 let seconds = if $frame.gap { 0.0 } else { $frame.seconds };
                 let mut gpus = [Percent::default(); GPUS];
                 for (kept, gpu) in gpus.iter_mut().zip(&$frame.gpus) {
-                    *kept = Percent::new(gpu.utilization_pct.filter(|_| !gpu.lost));
+                    *kept = Percent::new(if gpu.lost { None } else { gpu.utilization_pct });
                 }
                 Self {
                     start_ns: $frame.monotonic_ns.saturating_sub((seconds.max(0.0) * 1e9) as u64),

@@ -19,9 +19,10 @@ use crate::theme::Theme;
 use crate::widgets::{
     ChartLine, Drawn, Scene, Text, Top, bars, behind, count, scrolled, write, write_fit, write_right,
 };
-use trainmon_diagnosis::diagnosis::chain::{NodeState, waits_for};
+use trainmon_diagnosis::diagnosis::chain::waits_for;
 use trainmon_diagnosis::diagnosis::verdict::{ChainNode, Class, Verdict};
 use trainmon_views::chain::{ChainRow, line, rows};
+use trainmon_waits::taxonomy::End;
 
 /// Cells of a share.
 const SHARE: u16 = 7;
@@ -126,10 +127,10 @@ fn one(buf: &mut Buffer, area: Rect, row: &ChainRow<'_>, theme: Theme) {
 
 /// The color of whatever ends a wait: the color of its resource.
 fn style(node: &ChainNode, theme: Theme) -> Style {
-    theme.series(match node.state {
-        NodeState::Device => Class::Gpu,
-        NodeState::Net | NodeState::Disk | NodeState::Flush | NodeState::Memory => Class::Io,
-        NodeState::Cpu => Class::Cpu,
+    theme.series(match node.end {
+        Some(End::Device) => Class::Gpu,
+        Some(End::Net | End::Disk | End::Flush | End::Memory) => Class::Io,
+        Some(End::Cpu) => Class::Cpu,
         _ => Class::DataLoader,
     })
 }

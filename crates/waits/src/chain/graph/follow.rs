@@ -80,9 +80,10 @@ impl<'a> Graph<'a> {
 
     /// The paths from a thread on; `trail` are the threads that lead here, including itself. The shares add up to 1.
     fn paths<'g>(&'g self, thread: &'g GraphThread<'a>, trail: &mut Trail<'g, 'a>) -> Vec<RoundPath> {
-        let Some(seen) = thread.now.filter(|_| self.may_go_on()) else {
+        let Some(seen) = thread.now else { return RoundPath::only(End::Unknown) };
+        if !self.may_go_on() {
             return RoundPath::only(End::Unknown);
-        };
+        }
         let paths = match thread.wait {
             Wait::Running => RoundPath::only(End::Cpu),
             Wait::DiskRead => RoundPath::only(End::Disk),
