@@ -9,7 +9,9 @@
     python measure taken           compare profiles of running programs with what these log
     python measure measured        write the tables of docs/measured.md
     python measure package         build the wheel, the tarball and the .deb, and try each one
+    python measure release         check whether a tag can become a release, and write its notes
     python measure features        show what features add to the program, or check that each compiles alone
+    python measure fuzz            feed every reader of foreign bytes with what a fuzzer makes up
     python measure peers           compare the cost of trainmon with that of other monitors
     python measure day             measure what a long recording costs to keep and to open
     python measure following       measure what export and watch cost, and whether they stay small for days
@@ -42,7 +44,9 @@ COMMANDS = {
     "taken": "measure.evaluation.taken",
     "measured": "measure.measured",
     "package": "measure.release.package",
+    "release": "measure.release.ready",
     "features": "measure.release.features",
+    "fuzz": "measure.fuzzing",
     "peers": "measure.evaluation.peers",
     "day": "measure.day",
     "following": "measure.following",

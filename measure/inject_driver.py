@@ -17,7 +17,7 @@ from typing import Any
 from measure.paths import MEASURE, ROOT
 
 JOB = os.path.join(MEASURE, "inject_job.py")
-SCRIPT = os.path.join(ROOT, "assets/inject/profile.py")
+SCRIPT = os.path.join(ROOT, "crates/profiling/assets/inject/profile.py")
 #: The line that trainmon replaces.
 PLACE = "PARAMETERS = {}  # trainmon writes them here\n"
 #: Seconds that anything may take.

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Checks what must hold before a change is merged, the cheapest checks first.
 #
-#   tests/run.sh --quick   format, lints, and the tests that need no torch: under two minutes once everything is built
-#   tests/run.sh           the same, then every other test, the fault table, and a short evaluation (3 GB of torch)
+#   tests/run.sh --quick        format, lints, and the tests that need no torch: under two minutes once everything is built
+#   tests/run.sh                the same, then every other test, the fault table, and a short evaluation (3 GB of torch)
+#   tests/run.sh --advisories   only whether a component has a known vulnerability, which changes from day to day
 #
 # Needs cargo from rustup.rs, a C compiler, and CPython 3.11 or later. As root it installs the Debian packages that are
 # missing; otherwise it names them. PYTHON=python3.12 picks another Python. TRAINMON_VENV=DIR keeps the Python packages in
@@ -20,12 +21,13 @@ fail() {
     exit 1
 }
 
-quick=
+quick='' advisories=''
 case ${1-} in
 '') ;;
 --quick) quick=yes ;;
+--advisories) advisories=yes ;;
 -h | --help) sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' tests/run.sh && exit ;;
-*) fail "unknown option $1; try --quick or --help" ;;
+*) fail "unknown option $1; try --quick, --advisories or --help" ;;
 esac
 
 need_package() {
@@ -125,7 +127,8 @@ types() {
     "$venv/bin/mypy" "${loose[@]}"
 }
 
-licenses() {
+# Checks the components: cargo_deny CHECK...
+cargo_deny() {
     local tools="$PWD/target/tools" deny
     deny=$(command -v cargo-deny || echo "$tools/bin/cargo-deny")
     if [ ! -x "$deny" ]; then
@@ -134,7 +137,7 @@ licenses() {
             cargo-deny@0.20.2 || return
         rm -rf "$tools/build"
     fi
-    "$deny" --locked check --hide-inclusion-graph licenses bans sources
+    "$deny" --locked check --hide-inclusion-graph "$@"
 }
 
 install_the_rest() {
@@ -155,12 +158,16 @@ install_the_rest() {
     fi
 }
 
+if [ -n "$advisories" ]; then
+    part 'known vulnerabilities' cargo_deny advisories
+    exit
+fi
 part 'linters and py-spy' "${pip[@]}" -r tests/requirements-quick.txt
 part 'format' cargo fmt --all -- --check
 part 'ruff' "$venv/bin/ruff" check measure tests
 part 'mypy' types
 if [ -z "$quick" ]; then
-    beside 'licenses, duplicates' licenses
+    beside 'licenses, duplicates' cargo_deny licenses bans sources
     beside 'torch (3 GB once)' install_the_rest
 fi
 part 'clippy' cargo clippy --quiet --all-targets -- -D warnings
@@ -208,6 +215,7 @@ units=(env --default-signal=INT,QUIT PYTHONPATH=tests "$venv/bin/python" -m unit
 beside 'Python tests, injected' "${units[@]}" "$slow"
 part 'Python tests' "${units[@]}" "${fast[@]}"
 await 'Python tests, injected'
+part 'fuzz targets' "$venv/bin/python" measure fuzz
 part 'size of the engine' "$venv/bin/python" measure size
 part 'faults' "$venv/bin/python" measure faults
 part 'short evaluation' "$venv/bin/python" measure evaluate --quick --min-class 0.75 --no-contradictions

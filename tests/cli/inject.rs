@@ -110,7 +110,7 @@ fn a_dry_run_prints_all_that_would_run_and_does_nothing() {
     assert!(folder.starts_with(job.folder.path().join("tmp").to_str().unwrap()), "{folder}");
     assert_eq!(told["pid"].to_string(), job.target.pid());
     assert_eq!((&told["steps"], &told["stacks"], &told["seconds"]), (&3.into(), &1.into(), &60.0.into()));
-    let source = include_str!("../../assets/inject/profile.py");
+    let source = include_str!("../../crates/profiling/assets/inject/profile.py");
     assert_eq!(
         script.lines().filter(|line| !source.lines().any(|own| own == *line)).take(1).collect::<Vec<_>>().len(),
         1

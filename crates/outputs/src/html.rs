@@ -22,12 +22,12 @@ use trainmon_views::run_report::RunReport;
 use trainmon_views::stages::{Stage, stages};
 use trainmon_waits::time_split::LoopActivity;
 
-const STYLE: &str = include_str!("../../../assets/report/report.css");
-const SCRIPT: &str = include_str!("../../../assets/report/report.js");
+const STYLE: &str = include_str!("../assets/report/report.css");
+const SCRIPT: &str = include_str!("../assets/report/report.js");
 /// uPlot 1.6.32, under the MIT license.
-const UPLOT: &str = include_str!("../../../assets/report/uPlot.iife.min.js");
-const UPLOT_STYLE: &str = include_str!("../../../assets/report/uPlot.min.css");
-const UPLOT_LICENSE: &str = include_str!("../../../assets/report/LICENSE-uPlot");
+const UPLOT: &str = include_str!("../assets/report/uPlot.iife.min.js");
+const UPLOT_STYLE: &str = include_str!("../assets/report/uPlot.min.css");
+const UPLOT_LICENSE: &str = include_str!("../assets/report/LICENSE-uPlot");
 
 /// A command line is cut here in the head; the environment has all of it.
 const COMMAND: usize = 120;

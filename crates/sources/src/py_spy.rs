@@ -4,7 +4,7 @@
 //! py-spy; costs and failures were measured for 0.3.14 to 0.4.3.
 
 pub mod child;
-mod collapsed;
+pub mod collapsed;
 pub mod find;
 mod install;
 mod locals;

@@ -22,7 +22,7 @@ pub struct Layout {
     /// Color theme: auto, dark, light, high-contrast, or a theme file.
     ///
     /// auto fits the background if the terminal reports it. A relative path in a configuration file starts at that file's
-    /// folder. assets/themes/dark.toml shows what a theme file can say.
+    /// folder. crates/tui/assets/themes/dark.toml shows what a theme file can say.
     #[arg(long, value_name = "NAME", default_value = Palette::AUTO)]
     pub theme: Option<ThemeName>,
     /// Send less to the terminal: charts sweep, numbers change every 5 s.

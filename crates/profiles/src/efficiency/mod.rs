@@ -95,7 +95,7 @@ struct NamedOperators {
 }
 
 static FACTS: LazyLock<OperatorFacts> =
-    LazyLock::new(|| toml::from_str(include_str!("../../../../assets/operators.toml")).unwrap_or_default());
+    LazyLock::new(|| toml::from_str(include_str!("../../assets/operators.toml")).unwrap_or_default());
 
 /// Every known operator by its name.
 static OPERATORS: LazyLock<HashMap<&str, &Operator>> = LazyLock::new(|| {

@@ -25,7 +25,7 @@ pub struct Peak {
 /// All of `assets/gpu-peaks.toml`: of the rows whose words are all in a name, the first is the one.
 static PEAKS: LazyLock<Vec<Peak>> = LazyLock::new(|| {
     let mut tables: HashMap<String, Vec<Peak>> =
-        toml::from_str(include_str!("../../../../assets/gpu-peaks.toml")).unwrap_or_default();
+        toml::from_str(include_str!("../../assets/gpu-peaks.toml")).unwrap_or_default();
     tables.remove("gpus").unwrap_or_default()
 });
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-const TEXT: &str = include_str!("../../../../assets/kernel-names.txt");
+const TEXT: &str = include_str!("../../assets/kernel-names.txt");
 
 /// Rows in order: what is searched, and what it means.
 pub type NameTable = [(&'static str, &'static str)];

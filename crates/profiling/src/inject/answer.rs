@@ -11,7 +11,7 @@ use trainmon_sources::py_spy::find::TrustedProgram;
 use trainmon_sources::py_spy::refusal;
 
 /// What the interpreter runs.
-const CALL: &str = include_str!("../../../../assets/inject/call.py");
+const CALL: &str = include_str!("../../assets/inject/call.py");
 /// It reads no settings and imports nothing of the user's.
 const ISOLATED: [&str; 3] = ["-I", "-S", "-c"];
 /// Bytes read of what it says.

@@ -10,7 +10,7 @@ use crate::kineto::ProfileWish;
 use trainmon_profiles::asked::ProfileWindow;
 
 /// All of it but the parameters.
-const INJECTED: &str = include_str!("../../../../assets/inject/profile.py");
+const INJECTED: &str = include_str!("../../assets/inject/profile.py");
 /// The line that the parameters replace.
 const PLACE: &str = "PARAMETERS = {}  # trainmon writes them here\n";
 

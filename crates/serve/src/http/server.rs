@@ -20,6 +20,7 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rustls::ServerConfig;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
@@ -185,6 +186,22 @@ impl OpenConnections {
 }
 
 async fn connection(stream: TcpStream, acceptor: Option<TlsAcceptor>, rules: Arc<Rules>, has_asked: Rc<Cell<bool>>) {
+    match acceptor {
+        None => answer_one(stream, rules, has_asked).await,
+        Some(acceptor) => {
+            if let Ok(Ok(stream)) = tokio::time::timeout(HEADERS, acceptor.accept(stream)).await {
+                answer_one(stream, rules, has_asked).await;
+            }
+        }
+    }
+}
+
+/// Answers one request over any stream, as [`start`] does over each connection to an address of this machine alone.
+pub async fn serve_one(stream: impl AsyncRead + AsyncWrite + Unpin, token: Option<Token>, pages: Arc<dyn Site>) {
+    answer_one(stream, Arc::new(Rules { token, only_local: true, pages }), Rc::default()).await;
+}
+
+async fn answer_one(stream: impl AsyncRead + AsyncWrite + Unpin, rules: Arc<Rules>, has_asked: Rc<Cell<bool>>) {
     let answer = service_fn(move |request: Request<Incoming>| {
         has_asked.set(true);
         let response = rules.answer(&request);
@@ -194,13 +211,7 @@ async fn connection(stream: TcpStream, acceptor: Option<TlsAcceptor>, rules: Arc
     server.timer(TokioTimer::new()).header_read_timeout(HEADERS).max_buf_size(HEADER_BYTES);
     server.max_headers(MOST_HEADERS).keep_alive(false);
     // An error is of this connection alone: it was cut, or spoke no HTTP.
-    let _ = match acceptor {
-        None => server.serve_connection(TokioIo::new(stream), answer).await,
-        Some(acceptor) => match tokio::time::timeout(HEADERS, acceptor.accept(stream)).await {
-            Ok(Ok(stream)) => server.serve_connection(TokioIo::new(stream), answer).await,
-            _ => return,
-        },
-    };
+    let _ = server.serve_connection(TokioIo::new(stream), answer).await;
 }
 
 impl Rules {

@@ -123,9 +123,9 @@ const FADED: [f64; 3] = [0.45, 0.3, 0.15];
 
 /// The built-in themes' files; the first is the default.
 const THEME_FILES: [(&str, &str); 3] = [
-    ("dark", include_str!("../../../../assets/themes/dark.toml")),
-    ("light", include_str!("../../../../assets/themes/light.toml")),
-    ("high-contrast", include_str!("../../../../assets/themes/high-contrast.toml")),
+    ("dark", include_str!("../../assets/themes/dark.toml")),
+    ("light", include_str!("../../assets/themes/light.toml")),
+    ("high-contrast", include_str!("../../assets/themes/high-contrast.toml")),
 ];
 
 static BUILT_IN: LazyLock<[(&str, Palette); 3]> = LazyLock::new(|| {
