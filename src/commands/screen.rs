@@ -113,7 +113,7 @@ async fn show(
         let app = App::new(job, options.clone(), size);
         let (begun, candidates) = (app.layout(), Candidates::new(places(settings)));
         let may_signal = options.may_signal;
-        let (profile, played_at) = (ProfileTaker::new(), Instant::now());
+        let (profile, played_at) = (ProfileTaker::default(), Instant::now());
         (app, JobFeed { ticks, candidates, profile, output, settings, may_signal, begun, played_at })
     };
     match screen_loop::run(terminal_options(options.mouse), make).await {

@@ -144,7 +144,7 @@ pub struct ProcessReading {
 }
 
 /// Clock ticks per second of imported counters: fine enough for a tool's hundredths of a percent.
-pub const TICKS_PER_S: u32 = 10_000;
+pub(crate) const TICKS_PER_S: u32 = 10_000;
 
 /// Reads a file of any known format.
 ///

@@ -89,13 +89,13 @@ pub struct Deeds {
 
 impl Deeds {
     /// Adds the gaps of a GPU, in order of time, each with the kind of its largest part.
-    pub fn add_gaps(&mut self, gaps: impl Iterator<Item = (SliceKind, TimeRange)>) {
+    pub(crate) fn add_gaps(&mut self, gaps: impl Iterator<Item = (SliceKind, TimeRange)>) {
         let gap = |(kind, range)| GapDeeds { kind, range, things: HashMap::new(), count: 0 };
         self.gaps.push(gaps.map(gap).collect());
     }
 
     /// Adds calls, by their threads and begins.
-    pub fn add_calls(&mut self, calls: impl Iterator<Item = (u16, i64)>) {
+    pub(crate) fn add_calls(&mut self, calls: impl Iterator<Item = (u16, i64)>) {
         self.calls.extend(calls.map(|(lane, moment)| SoughtCall { lane, moment, found: None }));
         self.calls.sort_by_key(|call| (call.lane, call.moment));
     }
@@ -114,7 +114,7 @@ impl Deeds {
     }
 
     /// What a thread did when it made a call.
-    pub fn at_call(&self, lane: u16, moment: i64) -> Option<HostDeed> {
+    pub(crate) fn at_call(&self, lane: u16, moment: i64) -> Option<HostDeed> {
         let place = self.calls.binary_search_by_key(&(lane, moment), |call| (call.lane, call.moment)).ok()?;
         self.calls.get(place)?.found
     }

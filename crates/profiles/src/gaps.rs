@@ -56,7 +56,7 @@ impl FoundGap<'_> {
     }
 
     /// What the host did for the largest part of it.
-    pub fn main_kind(&self) -> SliceKind {
+    pub(crate) fn main_kind(&self) -> SliceKind {
         let parts = SliceKind::ALL.into_iter().zip(self.by);
         parts.rev().max_by_key(|(_, part)| *part).map_or(SliceKind::Python, |(kind, _)| kind)
     }
@@ -66,7 +66,7 @@ impl FoundGap<'_> {
 pub type IdleMoment = (TimeRange, SliceKind);
 
 /// The idle time of a GPU within a window, in order. `copying` are the moments in which a thread was in a call that copies.
-pub fn idle_moments(
+pub(crate) fn idle_moments(
     parts: &AccountParts<'_>,
     gpu: &GpuTime,
     copying: &Intervals,
@@ -189,7 +189,7 @@ fn begun_at<'a>(parts: &AccountParts<'a>, gpu: i64, moment: i64) -> Option<&'a G
 }
 
 /// What is to be gathered of the host for the gaps of each GPU.
-pub fn sought(found: &[Vec<FoundGap<'_>>]) -> Deeds {
+pub(crate) fn sought(found: &[Vec<FoundGap<'_>>]) -> Deeds {
     let mut deeds = Deeds::default();
     for gaps in found {
         deeds.add_gaps(gaps.iter().map(|gap| (gap.main_kind(), gap.range)));

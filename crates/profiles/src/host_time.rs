@@ -166,7 +166,7 @@ impl HostTime {
     }
 
     /// The call that started a span of a GPU.
-    pub fn call_of(&self, link: u32, external: u32) -> Option<&RuntimeCall> {
+    pub(crate) fn call_of(&self, link: u32, external: u32) -> Option<&RuntimeCall> {
         let link = if self.by_external { external } else { link };
         let at = self.calls.partition_point(|(other, _)| *other < link);
         let (other, call) = self.calls.get(at)?;
@@ -182,7 +182,7 @@ pub fn python_of<'a>(timeline: &'a TraceTimeline, scope: &Scope, lane: u16) -> O
 
 /// Hands over the pieces of a thread's time in the window, each with its innermost span, and with that of the loop's Python functions
 /// where they are filed under another thread.
-pub fn each_piece(
+pub(crate) fn each_piece(
     timeline: &TraceTimeline,
     scope: &Scope,
     lane: u16,

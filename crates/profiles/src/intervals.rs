@@ -29,7 +29,7 @@ impl Intervals {
     }
 
     /// The union of sets within the window. One alone is not copied.
-    pub fn union_of(mut sets: Vec<Self>, window: TimeRange) -> Self {
+    pub(crate) fn union_of(mut sets: Vec<Self>, window: TimeRange) -> Self {
         if sets.len() > 1 {
             return Self::union(sets.iter().flat_map(Self::iter), window);
         }

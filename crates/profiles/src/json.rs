@@ -70,7 +70,7 @@ pub fn first_value<'de, T: Deserialize<'de>>(text: &'de str) -> serde_json::Resu
 ///
 /// # Errors
 /// The input cannot be read. A file that is no trace ends with no list of events.
-pub fn read_trace(input: impl Read, sink: &mut impl TraceSink) -> io::Result<TraceEnd> {
+pub(crate) fn read_trace(input: impl Read, sink: &mut impl TraceSink) -> io::Result<TraceEnd> {
     let mut text =
         Buffered { input, bytes: Vec::new(), buffer: String::new(), at: 0, unpacked: false, broken: false };
     let mut end = TraceEnd::default();

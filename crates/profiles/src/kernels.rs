@@ -85,7 +85,7 @@ pub fn collectives(parts: &AccountParts<'_>, gpu: &GpuTime) -> Vec<CollectiveRow
 }
 
 /// Bytes of an element, by the name that c10d or the list of an operator's types gives it; 0 if it is unknown.
-pub fn element_bytes(name: &str) -> u64 {
+pub(crate) fn element_bytes(name: &str) -> u64 {
     match name.strip_prefix("c10::").unwrap_or(name) {
         "Byte" | "Char" | "Bool" | "UInt8" | "Int8" | "unsigned char" | "signed char" | "bool" => 1,
         float if float.starts_with("Float8_") => 1,

@@ -105,7 +105,7 @@ pub fn is_of_standard_library(file: &str) -> bool {
 }
 
 /// Whether it is a function outside of torch and the standard library: `train.py(41): train_step`.
-pub fn is_users_code(name: &str) -> bool {
+pub(crate) fn is_users_code(name: &str) -> bool {
     let Some((file, _)) = name.split_once("): ") else { return false };
     let of_torch = ["torch/", "torchvision/", "<"].iter().any(|begin| file.starts_with(begin));
     let installed = INSTALLED.iter().any(|folder| file.contains(folder));

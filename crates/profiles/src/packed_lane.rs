@@ -5,7 +5,7 @@ use super::drawn::{DrawnLane, DrawnSlice, DrawnStep, SliceKind};
 use super::intervals::TimeRange;
 
 /// Most slices of a lane, those that are kept around gaps aside.
-pub const SLICES: usize = 1500;
+pub(crate) const SLICES: usize = 1500;
 /// Most slices that are kept within one range around a gap's end.
 const EXACT_SLICES: usize = 16;
 /// Shorter slices have no name: 1/500 of a screen is two points.

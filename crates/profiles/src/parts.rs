@@ -38,7 +38,7 @@ impl<'a> AccountParts<'a> {
     }
 
     /// Its collectives, or its other kernels.
-    pub fn kernels_that(&self, are_collectives: bool, gpu: &GpuTime) -> impl Iterator<Item = &'a GpuSpan> {
+    pub(crate) fn kernels_that(&self, are_collectives: bool, gpu: &GpuTime) -> impl Iterator<Item = &'a GpuSpan> {
         let names = &self.timeline.names;
         self.kernels(gpu).filter(move |span| names.facts(span.name).collective == are_collectives)
     }

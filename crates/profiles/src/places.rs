@@ -26,7 +26,7 @@ pub fn shown(name: &str) -> String {
 }
 
 /// `/home/me/train.py(41): train_step` → `train.py:41`, `train_step`.
-pub fn of_function(name: &str) -> Option<UserPlace> {
+pub(crate) fn of_function(name: &str) -> Option<UserPlace> {
     let (place, function) = name.split_once("): ")?;
     let (file, line) = place.rsplit_once('(')?;
     let file = file.rsplit(['/', '\\']).next()?;
@@ -34,7 +34,7 @@ pub fn of_function(name: &str) -> Option<UserPlace> {
 }
 
 /// The innermost function of the user's own code in a call stack of an older version: frames with `;` between, innermost first.
-pub fn of_call_stack(stack: &str) -> Option<UserPlace> {
+pub(crate) fn of_call_stack(stack: &str) -> Option<UserPlace> {
     let mut end = stack.len().min(STACK_MAX);
     while !stack.is_char_boundary(end) {
         end -= 1;

@@ -229,7 +229,7 @@ named_enum! {
 impl CollectiveKind {
     /// The kind by a name that c10d, the host's annotations or the kernels give it: `_allgather_base`, `nccl:all_reduce`,
     /// `ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL`.
-    pub fn of_name(name: &str) -> Self {
+    pub(crate) fn of_name(name: &str) -> Self {
         let head = name.split(['(', '<']).next().unwrap_or(name);
         let plain: String =
             head.chars().filter(char::is_ascii_alphanumeric).map(|one| one.to_ascii_lowercase()).collect();
@@ -252,17 +252,17 @@ impl CollectiveKind {
     }
 
     /// Whether no rank can be through before all have entered. A source that broadcasts may go on at once.
-    pub fn holds_all(self) -> bool {
+    pub(crate) fn holds_all(self) -> bool {
         matches!(self, Self::AllGather | Self::AllReduce | Self::AllToAll | Self::Barrier | Self::ReduceScatter)
     }
 
     /// Whether every rank has the same number of bytes.
-    pub fn is_even(self) -> bool {
+    pub(crate) fn is_even(self) -> bool {
         matches!(self, Self::AllGather | Self::AllReduce | Self::Broadcast | Self::Reduce | Self::ReduceScatter)
     }
 
     /// Bus bandwidth over algorithm bandwidth, of `ranks` ranks: `doc/PERFORMANCE.md` of nccl-tests.
-    pub fn bus_factor(self, ranks: u32) -> Option<f64> {
+    pub(crate) fn bus_factor(self, ranks: u32) -> Option<f64> {
         let n = f64::from(ranks);
         match self {
             _ if ranks < 2 => None,

@@ -30,7 +30,7 @@ impl SliceLabel {
     }
 
     /// What a thread does, where this is its innermost span.
-    pub fn of_level(level: &OpenSpan<'_>) -> Self {
+    pub(crate) fn of_level(level: &OpenSpan<'_>) -> Self {
         let name = match level.reason() {
             IdleReason::InputWait => level.batch.unwrap_or(level.span.name),
             IdleReason::Operator => level.operator.map_or(level.span.name, |operator| operator.name),

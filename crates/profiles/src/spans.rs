@@ -18,7 +18,7 @@ pub enum HostKind {
 
 impl HostKind {
     /// The kind of an event of this category, if it is one of the host.
-    pub fn from_category(category: &str) -> Option<Self> {
+    pub(crate) fn from_category(category: &str) -> Option<Self> {
         // TraceNames of all versions since 2021; `*_runtime` are those of AMD, Intel and other accelerators.
         Some(match category {
             "cpu_op" | "Operator" | "operator" => Self::Operator,
@@ -51,7 +51,7 @@ pub enum GpuKind {
 
 impl GpuKind {
     /// The kind of an event of this category, if it is one of a GPU.
-    pub fn from_category(category: &str) -> Option<Self> {
+    pub(crate) fn from_category(category: &str) -> Option<Self> {
         Some(match category {
             "kernel" | "Kernel" => Self::Kernel,
             "gpu_memcpy" | "Memcpy" | "memcpy" => Self::Copy,

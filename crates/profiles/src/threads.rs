@@ -62,7 +62,7 @@ impl<'a> OpenSpan<'a> {
     }
 
     /// Whether an annotation is all that the trace shows here, Python aside. That of the optimizer's step says what runs.
-    pub fn is_only_annotated(&self) -> bool {
+    pub(crate) fn is_only_annotated(&self) -> bool {
         self.span.kind == HostKind::Annotation && self.operator.is_none() && (!self.optimizes || self.facts.step)
     }
 
@@ -108,7 +108,7 @@ impl<'a> ThreadWalk<'a> {
     }
 
     /// Opens the next span, and hands over the stretches of time before it; all the rest after the last span.
-    pub fn open_next(&mut self, mut piece: impl FnMut(TimeRange, &OpenSpan<'a>)) -> Option<&OpenSpan<'a>> {
+    pub(crate) fn open_next(&mut self, mut piece: impl FnMut(TimeRange, &OpenSpan<'a>)) -> Option<&OpenSpan<'a>> {
         let Some(span) = self.spans.next() else {
             self.close_until(i64::MAX, &mut piece);
             return None;
@@ -120,7 +120,7 @@ impl<'a> ThreadWalk<'a> {
     }
 
     /// The innermost span that is open at a moment. Moments must not go back.
-    pub fn level_at(&mut self, moment: i64) -> Option<&OpenSpan<'a>> {
+    pub(crate) fn level_at(&mut self, moment: i64) -> Option<&OpenSpan<'a>> {
         while self.spans.as_slice().first().is_some_and(|span| span.start <= moment) {
             self.open_next(|_, _| {});
         }

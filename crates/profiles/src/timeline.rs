@@ -219,14 +219,14 @@ impl TraceTimeline {
     }
 
     /// What is recorded of an operator's call, by its [`HostSpan::shapes`].
-    pub fn shapes_of(&self, shapes: u32) -> Shapes<'_> {
+    pub(crate) fn shapes_of(&self, shapes: u32) -> Shapes<'_> {
         let mut parts = self.shapes.get(shapes).unwrap_or_default().split(BETWEEN);
         let mut next = || parts.next().unwrap_or_default();
         Shapes { dims: next(), types: next(), strides: next(), values: next(), call_stack: next() }
     }
 
     /// The call stack beside an operator whose [`HostSpan::shapes`] this is.
-    pub fn call_stack(&self, shapes: u32) -> &str {
+    pub(crate) fn call_stack(&self, shapes: u32) -> &str {
         self.shapes.get(shapes).and_then(|joined| joined.rsplit(BETWEEN).next()).unwrap_or_default()
     }
 
@@ -273,12 +273,12 @@ impl TraceTimeline {
     }
 
     /// Whether the file has this key beside the events, among the first.
-    pub fn has_key(&self, key: &str) -> bool {
+    pub(crate) fn has_key(&self, key: &str) -> bool {
         self.keys.iter().any(|known| known == key)
     }
 
     /// Whether shapes of operators were recorded.
-    pub fn has_shapes(&self) -> bool {
+    pub(crate) fn has_shapes(&self) -> bool {
         self.host.iter().any(|span| {
             span.shapes != 0 && self.shapes_of(span.shapes).dims.contains(|one: char| one.is_ascii_digit())
         })
@@ -295,13 +295,13 @@ impl TraceTimeline {
     }
 
     /// Whether the host did something, and nothing that is an operator, a call of a GPU's runtime, or on a GPU.
-    pub fn has_no_work(&self) -> bool {
+    pub(crate) fn has_no_work(&self) -> bool {
         let is_work = |span: &HostSpan| matches!(span.kind, HostKind::Operator | HostKind::Runtime);
         self.gpu.is_empty() && !self.host.is_empty() && !self.host.iter().any(is_work)
     }
 
     /// Whether nearly each span is there twice.
-    pub fn is_doubled(&self) -> bool {
+    pub(crate) fn is_doubled(&self) -> bool {
         let host = self.host.windows(2).filter(|pair| pair.first() == pair.last()).count();
         let gpu = self.gpu.windows(2).filter(|pair| pair.first() == pair.last()).count();
         (host + gpu) as f64 > NEARLY_HALF * (self.host.len() + self.gpu.len()) as f64
@@ -315,7 +315,7 @@ impl TraceTimeline {
     }
 
     /// The number of a stream's GPU.
-    pub fn device_of(&self, span: &GpuSpan) -> i64 {
+    pub(crate) fn device_of(&self, span: &GpuSpan) -> i64 {
         self.streams.get(usize::from(span.lane)).map_or(-1, |(device, _)| *device)
     }
 }

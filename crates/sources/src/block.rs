@@ -25,7 +25,7 @@ const MOST_DISKS: usize = 64;
 
 /// The block devices in diskstats that have seen I/O. Memory-backed ones (`ram`, `zram`) are skipped: they are not
 /// disks, whatever their counters say.
-pub fn disk_lines(text: &[u8]) -> impl Iterator<Item = DiskStat> {
+pub(crate) fn disk_lines(text: &[u8]) -> impl Iterator<Item = DiskStat> {
     let moved = |disk: &DiskStat| {
         (disk.reads | disk.merged | disk.sectors_read | disk.time_reading) != 0
             || (disk.writes | disk.writes_merged | disk.sectors_written | disk.time_writing) != 0

@@ -175,7 +175,7 @@ pub fn physical_cores(roots: &Roots, cpus: &[u16]) -> Option<u16> {
 const MOST_CPUS: u16 = 16_384;
 
 /// Parses a list like `0-3,8,10-11` (cpuset(7)) into ascending numbers without repeats; empty if any part is malformed.
-pub fn cpu_list(list: &[u8]) -> Vec<u16> {
+pub(crate) fn cpu_list(list: &[u8]) -> Vec<u16> {
     let mut cpus = Vec::new();
     for part in list.split(|&byte| byte == b',') {
         let mut ends = part.splitn(2, |&byte| byte == b'-');

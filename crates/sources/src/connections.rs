@@ -117,7 +117,7 @@ impl Connections {
     }
 
     /// Starts a round of the sampler at this time, microseconds.
-    pub fn begin_round(&mut self, now_us: u64) {
+    pub(crate) fn begin_round(&mut self, now_us: u64) {
         self.descriptors.begin_round(now_us);
     }
 
@@ -133,7 +133,7 @@ impl Connections {
 
     /// Marks a looked-up descriptor as a pipe, because the kernel's wait function says so. If it shows a path, it is a
     /// named pipe.
-    pub fn name_pipe(&mut self, pid: u32, fd: u32, descriptor: &mut Descriptor) {
+    pub(crate) fn name_pipe(&mut self, pid: u32, fd: u32, descriptor: &mut Descriptor) {
         if descriptor.link.starts_with('/')
             && let Some(link) = self.fifos.name(&self.proc_root, pid, fd, &descriptor.link)
         {
@@ -162,7 +162,7 @@ impl Connections {
     }
 
     /// Notes that a process waits to read from a pipe where its syscall cannot be read.
-    pub fn reads_a_pipe(&mut self, pid: u32) {
+    pub(crate) fn reads_a_pipe(&mut self, pid: u32) {
         self.pipe_readers.insert(pid);
     }
 

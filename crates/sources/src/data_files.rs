@@ -32,7 +32,7 @@ pub struct DataFile<'p> {
 ///
 /// # Errors
 /// Denied without ptrace read rights; gone if the process has ended.
-pub fn open_files(process: &Path, mut each: impl FnMut(DataFile<'_>)) -> Result<usize, ReadFailure> {
+pub(crate) fn open_files(process: &Path, mut each: impl FnMut(DataFile<'_>)) -> Result<usize, ReadFailure> {
     let (count, read) = each_link(process, MOST_DESCRIPTORS, |link| {
         if looks_like_data(link.target) {
             each(DataFile { path: link.target, number: None, descriptor: Some(link.fd) });
@@ -51,7 +51,7 @@ pub struct DescriptorFacts {
 }
 
 /// Reads `/proc/PID/fdinfo/FD`.
-pub fn descriptor_facts(process: &Path, descriptor: u32) -> Option<DescriptorFacts> {
+pub(crate) fn descriptor_facts(process: &Path, descriptor: u32) -> Option<DescriptorFacts> {
     parse_fdinfo(&read_once(process.join(format!("fdinfo/{descriptor}")), 4096).ok()?)
 }
 
@@ -69,7 +69,7 @@ fn parse_fdinfo(text: &[u8]) -> Option<DescriptorFacts> {
 ///
 /// # Errors
 /// Same as [`open_files`].
-pub fn mapped_files(
+pub(crate) fn mapped_files(
     process: &Path,
     buffer: &mut Vec<u8>,
     each: impl FnMut(DataFile<'_>),
@@ -160,7 +160,7 @@ const ENDINGS_WITHOUT_DATA: [&str; 24] = [
 
 /// Whether a path may be a data file (or folder) that the job reads. When in doubt it says no for what every Python
 /// process has open, and yes for the rest.
-pub fn looks_like_data(path: &[u8]) -> bool {
+pub(crate) fn looks_like_data(path: &[u8]) -> bool {
     // Sockets, pipes and anonymous inodes read `kind:[number]`; `/memfd:` and `/SYSV…` are memory.
     if !path.starts_with(b"/") || path == b"/" || path.starts_with(b"/memfd:") || path.starts_with(b"/SYSV") {
         return false;

@@ -155,7 +155,7 @@ impl DataMounts {
     }
 
     /// Mounts with data files of the job, most files first; `None` if its descriptors cannot be read.
-    pub fn data_mounts(&self) -> Option<Vec<DataMount>> {
+    pub(crate) fn data_mounts(&self) -> Option<Vec<DataMount>> {
         if self.readable != Some(true) {
             return None;
         }

@@ -138,7 +138,7 @@ fn kept(limit: Option<u64>, open: usize, memory_bytes: Option<u64>) -> (usize, b
 }
 
 /// Permission to keep one more file open; `None` once the budget is used up.
-pub fn permit(purpose: Use) -> Option<Permit> {
+pub(crate) fn permit(purpose: Use) -> Option<Permit> {
     budgets().budget(purpose).permit()
 }
 
@@ -197,7 +197,7 @@ pub fn shortage() -> Option<(String, String)> {
 
 /// Says that no descriptor is free, with the command that allows more in the shell that starts trainmon. trainmon has
 /// already raised the soft limit to the hard one, which only root can raise.
-pub fn too_few() -> (String, String) {
+pub(crate) fn too_few() -> (String, String) {
     let limit = getrlimit(Resource::Nofile).current.map_or_else(String::new, |limit| format!(" (ulimit -n {limit})"));
     let wanted = (MOST_KEPT + RESERVE).next_power_of_two();
     let is_root = rustix::process::geteuid().is_root();
@@ -210,7 +210,7 @@ pub fn too_few() -> (String, String) {
 /// programs that use select(2) fail beyond descriptor 1024.
 ///
 /// Failing does no harm: the program then has more descriptors than it asked for, or has ended.
-pub fn restore_limit(child: Pid) {
+pub(crate) fn restore_limit(child: Pid) {
     // Nothing was raised before the first permit.
     if let Some(budgets) = BUDGETS.get() {
         let _ = prlimit(Some(child), Resource::Nofile, budgets.began_with);
@@ -251,7 +251,7 @@ impl ThriftyFile {
     }
 
     /// Keeps the file open from now on if permitted, or closes it until the next read.
-    pub fn set_kept(&mut self, keep: Option<Use>) {
+    pub(crate) fn set_kept(&mut self, keep: Option<Use>) {
         let open = |permit| Some((KeptFile::open(&self.path).ok()?, permit));
         self.kept = match self.kept.take() {
             None => keep.and_then(permit).and_then(open),

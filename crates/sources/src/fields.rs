@@ -69,7 +69,7 @@ pub fn text(bytes: &[u8]) -> std::sync::Arc<str> {
 }
 
 /// Like [`text`], for paths, mount sources and the like: secrets in it are masked.
-pub fn path_text(bytes: &[u8]) -> std::sync::Arc<str> {
+pub(crate) fn path_text(bytes: &[u8]) -> std::sync::Arc<str> {
     trainmon_base::text::secrets::prose(&String::from_utf8_lossy(bytes)).into()
 }
 

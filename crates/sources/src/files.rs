@@ -91,13 +91,13 @@ impl KeptFile {
     }
 
     /// Opens a path relative to the directory `at`.
-    pub fn open_at(at: impl std::os::fd::AsFd, path: impl rustix::path::Arg) -> Result<Self, ReadFailure> {
+    pub(crate) fn open_at(at: impl std::os::fd::AsFd, path: impl rustix::path::Arg) -> Result<Self, ReadFailure> {
         Ok(Self(openat(at, path, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty())?))
     }
 
     /// Opens a regular file that is not a link. A file below another process's root may be anything that its user put
     /// there, and merely opening a pipe or a device file can have an effect.
-    pub fn open_regular(path: impl AsRef<Path>) -> Result<Self, ReadFailure> {
+    pub(crate) fn open_regular(path: impl AsRef<Path>) -> Result<Self, ReadFailure> {
         let found = openat(CWD, path.as_ref(), OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
         if FileType::from_raw_mode(fstat(&found)?.st_mode) != FileType::RegularFile {
             return Err(ReadFailure::Absent);
@@ -112,7 +112,7 @@ impl KeptFile {
 
     /// Reads a kernel file whose records are a few bytes each, usually with a single call: the kernel fills at least
     /// one page before it stops at a whole record (seq_read_iter, fs/seq_file.c), so a much shorter read is the end.
-    pub fn read_short_records<'b>(&self, buffer: &'b mut Vec<u8>) -> Result<&'b [u8], ReadFailure> {
+    pub(crate) fn read_short_records<'b>(&self, buffer: &'b mut Vec<u8>) -> Result<&'b [u8], ReadFailure> {
         if buffer.len() < FIRST_BUFFER {
             buffer.resize(FIRST_BUFFER, 0);
         }
@@ -125,7 +125,7 @@ impl KeptFile {
 
     /// Reads the file's first `limit` bytes; a longer file is cut after its last complete line. `buffer` keeps its
     /// size between calls.
-    pub fn read_up_to<'b>(&self, buffer: &'b mut Vec<u8>, limit: usize) -> Result<&'b [u8], ReadFailure> {
+    pub(crate) fn read_up_to<'b>(&self, buffer: &'b mut Vec<u8>, limit: usize) -> Result<&'b [u8], ReadFailure> {
         let mut filled = 0;
         loop {
             if filled >= limit {
@@ -186,12 +186,12 @@ impl KeptPath {
 
     /// Reads the file's first `limit` bytes. A path that could not be opened is tried again only at every 30th call;
     /// the calls in between repeat the failure.
-    pub fn read_up_to<'b>(&mut self, buffer: &'b mut Vec<u8>, limit: usize) -> Result<&'b [u8], ReadFailure> {
+    pub(crate) fn read_up_to<'b>(&mut self, buffer: &'b mut Vec<u8>, limit: usize) -> Result<&'b [u8], ReadFailure> {
         self.read_with(|file| file.read_up_to(buffer, limit))
     }
 
     /// Reads a small file, usually with a single call, like [`KeptFile::read_short_records`].
-    pub fn read_short_records<'b>(&mut self, buffer: &'b mut Vec<u8>) -> Result<&'b [u8], ReadFailure> {
+    pub(crate) fn read_short_records<'b>(&mut self, buffer: &'b mut Vec<u8>) -> Result<&'b [u8], ReadFailure> {
         self.read_with(|file| file.read_short_records(buffer))
     }
 

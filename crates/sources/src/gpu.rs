@@ -22,7 +22,7 @@ pub fn open(nvml_lib: Option<&Path>, simulated: Option<&Path>) -> Result<Box<dyn
 ///
 /// # Errors
 /// Same as [`open`].
-pub fn open_in(
+pub(crate) fn open_in(
     roots: &Roots,
     nvml_lib: Option<&Path>,
     simulated: Option<&Path>,

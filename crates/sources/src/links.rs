@@ -34,7 +34,7 @@ impl Link<'_> {
 
 /// Passes a process's links, at most `most`, to `each`. Returns how many were read, and whether they could be read:
 /// gone if the process has ended, denied without ptrace read rights.
-pub fn each_link(process: &Path, most: usize, each: impl FnMut(Link<'_>)) -> (usize, Result<(), ReadFailure>) {
+pub(crate) fn each_link(process: &Path, most: usize, each: impl FnMut(Link<'_>)) -> (usize, Result<(), ReadFailure>) {
     let mut count = 0;
     let read = walk(process, most, each, &mut count);
     (count, read)

@@ -33,7 +33,7 @@ pub struct Mount {
 }
 
 /// Parses mountinfo, skipping malformed lines.
-pub fn parse_mountinfo(text: &[u8]) -> Vec<Mount> {
+pub(crate) fn parse_mountinfo(text: &[u8]) -> Vec<Mount> {
     lines(text).filter_map(parse_line).take(MOST_MOUNTS).collect()
 }
 
@@ -59,14 +59,14 @@ fn parse_line(line: &[u8]) -> Option<Mount> {
 }
 
 /// `MAJOR:MINOR`.
-pub fn device_number(field: &[u8]) -> Option<(u32, u32)> {
+pub(crate) fn device_number(field: &[u8]) -> Option<(u32, u32)> {
     let colon = field.iter().position(|&byte| byte == b':')?;
     let part = |bytes: Option<&[u8]>| number(bytes?);
     Some((part(field.get(..colon))?, part(field.get(colon + 1..))?))
 }
 
 /// Undoes the kernel's octal escapes of blank, tab, newline, backslash and `#` (fs/proc_namespace.c, `mangle`).
-pub fn unescape(field: &[u8]) -> Vec<u8> {
+pub(crate) fn unescape(field: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(field.len());
     let mut rest = field;
     while let Some((&byte, after)) = rest.split_first() {
@@ -96,7 +96,7 @@ pub fn below<'p>(path: &'p [u8], folder: &[u8]) -> Option<&'p [u8]> {
 /// The mount that `path` is on: the longest mount point that contains it, and among several mounts at one point the
 /// last, which hides the others. `number`, the kernel's device number for the file, decides between mounts if it
 /// matches any (a bind mount hidden under another one; overlay and btrfs show numbers of their own).
-pub fn mount_of<'m>(mounts: &'m [Mount], path: &[u8], number: Option<(u32, u32)>) -> Option<&'m Mount> {
+pub(crate) fn mount_of<'m>(mounts: &'m [Mount], path: &[u8], number: Option<(u32, u32)>) -> Option<&'m Mount> {
     let longest = |wanted: &dyn Fn(&Mount) -> bool| {
         mounts
             .iter()
@@ -169,7 +169,7 @@ pub fn kind_of(mount: &Mount) -> MountKind {
 }
 
 /// Whether its counters are in `/proc/PID/mountstats`.
-pub fn is_nfs(fs_type: &[u8]) -> bool {
+pub(crate) fn is_nfs(fs_type: &[u8]) -> bool {
     matches!(fs_type, b"nfs" | b"nfs4")
 }
 

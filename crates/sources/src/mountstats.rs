@@ -20,7 +20,7 @@ pub struct NfsReads {
 }
 
 /// The counters of each NFS mount, with its mount point. Among mounts at one point the last hides the others.
-pub fn nfs_reads(text: &[u8]) -> Vec<(String, NfsReads)> {
+pub(crate) fn nfs_reads(text: &[u8]) -> Vec<(String, NfsReads)> {
     // Lossy: a path that is not UTF-8 must not stop the reading.
     let mounts = MountStats::from_buf_read(String::from_utf8_lossy(text).as_bytes());
     let reads = |mount: MountStat| {

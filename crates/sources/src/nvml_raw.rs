@@ -89,7 +89,7 @@ pub fn clock_event_reasons(device: &Device<'_>) -> Result<u64, NvmlError> {
 }
 
 /// Memory as (used, total) bytes from the older call, which counts the driver's reserve as used.
-pub fn memory_v1(device: &Device<'_>) -> Result<(u64, u64), NvmlError> {
+pub(crate) fn memory_v1(device: &Device<'_>) -> Result<(u64, u64), NvmlError> {
     let function = nvml_sym(device.nvml().lib().nvmlDeviceGetMemoryInfo.as_ref())?;
     let mut memory = sys::nvmlMemory_t { total: 0, free: 0, used: 0 };
     // SAFETY: as in `clock_event_reasons`.
@@ -112,7 +112,7 @@ pub fn uuid(device: &Device<'_>) -> Result<String, NvmlError> {
 }
 
 /// Driver version.
-pub fn driver_version(nvml: &Nvml) -> Result<String, NvmlError> {
+pub(crate) fn driver_version(nvml: &Nvml) -> Result<String, NvmlError> {
     let function = nvml_sym(nvml.lib().nvmlSystemGetDriverVersion.as_ref())?;
     // SAFETY: as in `name`.
     text(|buffer, length| unsafe { function(buffer, length) })
@@ -142,7 +142,7 @@ pub fn processes<'b>(
 ///
 /// # Errors
 /// The driver's; `NotFound` if there are no such points.
-pub fn utilization_samples<'b>(
+pub(crate) fn utilization_samples<'b>(
     device: &Device<'_>,
     since_us: u64,
     buffers: &'b mut Buffers,
@@ -163,7 +163,7 @@ pub fn utilization_samples<'b>(
 ///
 /// # Errors
 /// The driver's; `NotFound` if no process ran.
-pub fn process_utilization<'b>(
+pub(crate) fn process_utilization<'b>(
     device: &Device<'_>,
     since_us: u64,
     buffers: &'b mut Buffers,

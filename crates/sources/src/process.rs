@@ -138,7 +138,7 @@ impl Process {
     }
 
     /// Whether its PID in its own namespace differs from the one trainmon sees.
-    pub fn in_other_namespace(&self) -> bool {
+    pub(crate) fn in_other_namespace(&self) -> bool {
         self.inner_pid.is_some_and(|inner| inner != self.id.pid)
     }
 
@@ -215,7 +215,7 @@ impl Process {
     }
 
     /// Whether the kernel has `children` files (CONFIG_PROC_CHILDREN).
-    pub fn lists_children(&self) -> bool {
+    pub(crate) fn lists_children(&self) -> bool {
         self.children_file.is_some()
     }
 
@@ -285,12 +285,12 @@ impl Process {
     }
 
     /// I/O counters of one thread, freshly read.
-    pub fn thread_io(&self, tid: u32) -> Option<IoCounters> {
+    pub(crate) fn thread_io(&self, tid: u32) -> Option<IoCounters> {
         task_files::io(&self.of_thread(tid, "io")?)
     }
 
     /// Start time of one thread, clock ticks after boot.
-    pub fn thread_start(&self, tid: u32) -> Option<u64> {
+    pub(crate) fn thread_start(&self, tid: u32) -> Option<u64> {
         Some(task_files::stat(&self.of_thread(tid, "stat")?)?.start_ticks)
     }
 

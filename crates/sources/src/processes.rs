@@ -59,7 +59,7 @@ pub fn list(proc_root: &Path) -> Vec<Listed> {
 }
 
 /// Seconds since boot, including suspend.
-pub fn uptime_s(proc_root: &Path) -> Option<f64> {
+pub(crate) fn uptime_s(proc_root: &Path) -> Option<f64> {
     let text = read_once(proc_root.join("uptime"), 64).ok()?;
     Uptime::from_read(&*text).ok().map(|since_boot| since_boot.uptime)
 }

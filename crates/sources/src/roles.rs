@@ -55,7 +55,7 @@ const LAUNCHERS: &str = "\
 const INTERPRETERS: &[&str] = &["python", "pypy", "node", "java", "ruby", "perl", "bash", "sh"];
 
 /// The roles of all processes, by PID.
-pub fn assign(target: u32, facts: &[Facts<'_>]) -> BTreeMap<u32, ProcessRole> {
+pub(crate) fn assign(target: u32, facts: &[Facts<'_>]) -> BTreeMap<u32, ProcessRole> {
     let by_pid: BTreeMap<u32, &Facts<'_>> = facts.iter().map(|fact| (fact.pid, fact)).collect();
     let trainers = trainers(target, facts, &by_pid);
     facts
@@ -82,7 +82,7 @@ pub fn assign(target: u32, facts: &[Facts<'_>]) -> BTreeMap<u32, ProcessRole> {
 
 /// The training process that a worker serves: its nearest ancestor with that role. `of` gives a process's parent and
 /// role.
-pub fn trainer_of(worker: u32, of: impl Fn(u32) -> Option<(u32, ProcessRole)>) -> Option<u32> {
+pub(crate) fn trainer_of(worker: u32, of: impl Fn(u32) -> Option<(u32, ProcessRole)>) -> Option<u32> {
     let above = |pid: &u32| of(*pid).map(|(parent, _)| parent);
     let is_trainer = |pid: &u32| of(*pid).is_some_and(|(_, role)| role == ProcessRole::Trainer);
     successors(above(&worker), above).take(MOST_GENERATIONS).find(is_trainer)

@@ -47,7 +47,7 @@ const KERNEL_THREAD: u64 = 0x0020_0000;
 
 impl Stat {
     /// Whether it is a kernel thread.
-    pub fn is_kernel_thread(&self) -> bool {
+    pub(crate) fn is_kernel_thread(&self) -> bool {
         self.flags & KERNEL_THREAD != 0
     }
 

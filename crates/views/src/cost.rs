@@ -78,7 +78,7 @@ impl Price {
     }
 
     /// What so many hours of one GPU cost: `$2.42`.
-    pub fn for_hours(&self, gpu_hours: f64) -> String {
+    pub(crate) fn for_hours(&self, gpu_hours: f64) -> String {
         format!("{}{:.2}", self.sign, gpu_hours * self.per_gpu_hour)
     }
 }

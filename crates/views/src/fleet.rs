@@ -141,7 +141,7 @@ fn run_heading(run: &FleetRun, price: Option<&Price>) -> String {
 }
 
 /// What is late and why, in a sentence or two.
-pub fn late_sentence(run: &FleetRun) -> String {
+pub(crate) fn late_sentence(run: &FleetRun) -> String {
     let LateRanks { kind, ranks, machine, waits, others_wait } = &run.late;
     let cause = run.class.map(|class| verdict_name(class, run.cause));
     let because = cause.as_ref().map(|cause| format!(": {cause}")).unwrap_or_default();

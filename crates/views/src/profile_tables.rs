@@ -175,7 +175,7 @@ fn syncs(account: &ProfileAccount) -> Section {
 }
 
 /// Calls that were counted from outside.
-pub fn counted_calls(account: &ProfileAccount) -> Section {
+pub(crate) fn counted_calls(account: &ProfileAccount) -> Section {
     let title = "Calls of the GPU's runtime, counted from outside";
     let Some(calls) = &account.calls else { return brief(title, Vec::new(), Vec::new()) };
     let error = |row: &CallRow| finite(row.error).map_or_else(String::new, |error| format!(" ±{}", whole(error)));

@@ -4,7 +4,7 @@ use trainmon_base::text::format::{UNMEASURED, precise, whole_percent};
 use trainmon_diagnosis::diagnosis::verdict::Rank;
 
 /// Most ranks that are listed.
-pub const LISTED: usize = 16;
+pub(crate) const LISTED: usize = 16;
 
 /// The late rank first, then by their numbers; at most [`LISTED`]. A row has the rank, its PID, its shares of time, its steps a
 /// second and its hottest line, whose names come from outside.

@@ -65,14 +65,14 @@ impl StacksSlot {
     }
 
     /// Adds a reading of local variables.
-    pub fn add_locals(&mut self, locals: LocalsSample) {
+    pub(crate) fn add_locals(&mut self, locals: LocalsSample) {
         if self.locals.len() < 2 * WINDOWS {
             self.locals.push(locals);
         }
     }
 
     /// Forgets which processes train: one of them now executes another program.
-    pub fn forget_training(&mut self) {
+    pub(crate) fn forget_training(&mut self) {
         self.training.clear();
     }
 
@@ -193,7 +193,7 @@ impl Values {
     }
 
     /// All processes of the job, and those whose output may show progress: the first one that trains, and the target.
-    pub fn processes_and_writers(&self) -> (Vec<ProcessId>, Vec<u32>) {
+    pub(crate) fn processes_and_writers(&self) -> (Vec<ProcessId>, Vec<u32>) {
         let Some(job) = &self.sample.job else { return (Vec::new(), Vec::new()) };
         let trainer = job.processes.iter().find(|process| process.role == ProcessRole::Trainer);
         let mut writers: Vec<u32> = trainer.map(|process| process.id.pid).into_iter().collect();

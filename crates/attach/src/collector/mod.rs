@@ -163,14 +163,14 @@ impl Collector {
     }
 
     /// Reports that something has changed: the training process's stacks are taken next, without a pause.
-    pub fn want_at_once(&self) {
+    pub(crate) fn want_at_once(&self) {
         self.shared.effort.ask_at_once();
         wake(self.stacks_thread.as_ref());
     }
 
     /// Sets whether the busiest processes outside the job are wanted from now on: a scan of the host every two seconds,
     /// or less often if that would cost more than 1% of a CPU.
-    pub fn want_neighbours(&mut self, wanted: bool) {
+    pub(crate) fn want_neighbours(&mut self, wanted: bool) {
         neighbours::want(wanted, &self.shared, &mut self.neighbours_thread);
     }
 

@@ -22,7 +22,7 @@ const REST_FACTOR: u32 = 500;
 /// How long a scan waits for the GPUs: one that has no job is shown by what the scan reads.
 const GPU_WAIT: Duration = Duration::from_secs(2);
 /// Most jobs followed at once: each costs what one trainmon costs, and no machine has more GPUs than this.
-pub const MOST_FOLLOWED: usize = 32;
+pub(crate) const MOST_FOLLOWED: usize = 32;
 /// A process that was not among the candidates in so many scans, one after the other, is let go.
 const UNLISTED_SCANS: u32 = 6;
 /// A process that could not be attached to is tried again after so long.

@@ -21,6 +21,13 @@ const REMOVED_WITHIN: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub struct ProfileTaker<J, T>(Option<Taking<J, T>>);
 
+impl<J, T> Default for ProfileTaker<J, T> {
+    /// Nothing is on its way.
+    fn default() -> Self {
+        Self(None)
+    }
+}
+
 /// A profile on its way.
 #[derive(Debug)]
 struct Taking<J, T> {
@@ -58,11 +65,6 @@ pub enum ProfileNews<T> {
 }
 
 impl<J: Copy + PartialEq, T: Send + 'static> ProfileTaker<J, T> {
-    /// Nothing is on its way.
-    pub fn new() -> Self {
-        Self(None)
-    }
-
     /// Begins this work on a job, unless one is being asked.
     pub fn begin(&mut self, job: J, work: impl FnOnce(&dyn ProfileAsker) -> anyhow::Result<T> + Send + 'static) {
         if self.0.is_some() {
@@ -137,7 +139,7 @@ impl<T: Send + 'static> ProfileTaker<(), T> {
         mut told: impl FnMut(ProfileStage),
     ) -> anyhow::Result<(T, Option<Arc<Tick>>)> {
         let mut ending = EndSignals::listen()?;
-        let mut taker = Self::new();
+        let mut taker = Self::default();
         taker.begin((), work);
         let (mut before, mut watching) = (None, true);
         loop {
@@ -205,7 +207,7 @@ mod tests {
     #[test]
     fn each_stage_is_told_once_and_then_what_came_of_it() {
         let told = block_on(async {
-            let mut taker = ProfileTaker::new();
+            let mut taker = ProfileTaker::default();
             taker.begin(7, until_given_up);
             taker.begin(8, |_| Ok(1));
             assert!(taker.is_asking(), "one at a time");
@@ -229,7 +231,7 @@ mod tests {
     #[test]
     fn work_that_panics_is_lost_and_leaving_gives_up() {
         let lost = block_on(async {
-            let mut taker = ProfileTaker::<(), u8>::new();
+            let mut taker = ProfileTaker::<(), u8>::default();
             taker.begin((), |_| std::panic::resume_unwind(Box::new(())));
             Ok(taker.next().await.1)
         });
@@ -237,7 +239,7 @@ mod tests {
         assert_eq!(error.to_string(), "the profile is lost: reading it has failed");
         let ended = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&ended);
-        let mut taker = ProfileTaker::new();
+        let mut taker = ProfileTaker::default();
         taker.begin((), move |asker| {
             let answer = until_given_up(asker);
             seen.store(true, Ordering::Relaxed);

@@ -36,7 +36,7 @@ enum RecordedState {
 impl RecordedProfile {
     /// One of the process with this PID.
     pub fn new(proc_root: PathBuf, pid: u32) -> Self {
-        Self { proc_root, pid, taker: ProfileTaker::new(), state: RecordedState::Due }
+        Self { proc_root, pid, taker: ProfileTaker::default(), state: RecordedState::Due }
     }
 
     /// Begins once the job trains, and sees that the profile is recorded.

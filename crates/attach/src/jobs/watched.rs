@@ -76,7 +76,7 @@ const BETWEEN_PROFILES: Duration = Duration::from_secs(600);
 impl ProfilesOnEvents {
     /// At events of these kinds.
     pub fn new(proc_root: PathBuf, on: Vec<EventKind>) -> Self {
-        Self { proc_root, on, taker: ProfileTaker::new(), begun: BTreeMap::new() }
+        Self { proc_root, on, taker: ProfileTaker::default(), begun: BTreeMap::new() }
     }
 
     /// Begins one if an event asks for it.

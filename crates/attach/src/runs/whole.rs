@@ -22,7 +22,7 @@ use trainmon_sources::recording::Recording;
 use trainmon_sources::recording::digests::Digests;
 
 /// What a file of zstd begins with (RFC 8878, 3.1.1).
-pub const ZSTD_FRAME: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+pub(crate) const ZSTD_FRAME: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 /// A run that was read.
 #[derive(Debug)]

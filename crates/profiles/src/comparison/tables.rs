@@ -152,7 +152,7 @@ impl RowLimits {
 
 impl ChangedRows<ByName> {
     /// Adds the median time of kernels: the middle one of the runs of all of a name, by their medians.
-    pub fn add_medians(&mut self, sides: &Sides<'_>) {
+    pub(crate) fn add_medians(&mut self, sides: &Sides<'_>) {
         for row in &mut self.rows {
             let [before, after] = sides.map(|side| {
                 let of_name = side.account.kernels.iter().filter(|kernel| kernel.name == row.key.name);

@@ -62,7 +62,7 @@ impl Attention {
     }
 
     /// Whether a call says that it is causal.
-    pub fn is_causal(&self, operands: &Operands) -> bool {
+    pub(crate) fn is_causal(&self, operands: &Operands) -> bool {
         self.causal.is_some_and(|at| operands.flag(at) == Some(true))
     }
 

@@ -64,7 +64,7 @@ impl Convolution {
     }
 
     /// The same for a call without recorded strides, whose result is as large as this gradient.
-    pub fn work_with(&self, operands: &Operands, gradient: &[u64]) -> Option<Work> {
+    pub(crate) fn work_with(&self, operands: &Operands, gradient: &[u64]) -> Option<Work> {
         let (input, weight) = (operands.tensor(self.input)?, operands.tensor(self.weight)?);
         let [batch, channels, lengths @ ..] = gradient else { return None };
         let is_transposed = channels != weight.dims.first()?;
@@ -99,7 +99,7 @@ impl Convolution {
     }
 
     /// The shapes of both factors.
-    pub fn factors<'a>(&self, operands: &'a Operands) -> Option<[&'a Tensor; 2]> {
+    pub(crate) fn factors<'a>(&self, operands: &'a Operands) -> Option<[&'a Tensor; 2]> {
         let first = self.gradient.unwrap_or(self.input);
         Some([operands.tensor(first)?, operands.tensor(self.weight)?])
     }
@@ -207,7 +207,7 @@ impl ConvolutionResults {
     }
 
     /// The work of a call like [`work_of`], and of convolutions without strides as well.
-    pub fn work_of(&self, call: &Recorded) -> Option<Work> {
+    pub(crate) fn work_of(&self, call: &Recorded) -> Option<Work> {
         work_of(call).or_else(|| {
             let (convolution, operands) = convolution(call)?;
             let shapes = convolution.shapes(&operands)?;

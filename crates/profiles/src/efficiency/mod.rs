@@ -111,7 +111,7 @@ fn operator(name: &str) -> Option<&'static Operator> {
 /// The work of a call; `None` if the operator is unknown, or if what decides it was not recorded.
 ///
 /// Time and memory are bounded: texts above 16 KiB, more than 64 operands and more than 16 dimensions are refused.
-pub fn work_of(call: &Recorded) -> Option<Work> {
+pub(crate) fn work_of(call: &Recorded) -> Option<Work> {
     let operator = operator(call.name)?;
     let operands = Operands::read(call)?;
     let work = match operator {

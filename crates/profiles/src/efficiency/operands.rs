@@ -102,7 +102,7 @@ impl Tensor {
     }
 
     /// How many elements it seems to have.
-    pub fn numel(&self) -> f64 {
+    pub(crate) fn numel(&self) -> f64 {
         numel(self.dims.iter().copied())
     }
 

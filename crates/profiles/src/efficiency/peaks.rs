@@ -32,7 +32,7 @@ static PEAKS: LazyLock<Vec<Peak>> = LazyLock::new(|| {
 impl Peak {
     /// TFLOP/s of matrix products without sparsity, or TOP/s of integers; `None` where the GPU has no such unit or
     /// its data sheet says nothing.
-    pub fn tflops(&self, number: NumberFormat) -> Option<f64> {
+    pub(crate) fn tflops(&self, number: NumberFormat) -> Option<f64> {
         self.peaks.get(&number).copied()
     }
 }

@@ -54,7 +54,7 @@ impl Product {
     }
 
     /// The shapes of both factors as they are multiplied, and the type of the left one; `None` if they don't fit.
-    pub fn factors(&self, operands: &Operands) -> Option<([Vec<u64>; 2], &'static Element)> {
+    pub(crate) fn factors(&self, operands: &Operands) -> Option<([Vec<u64>; 2], &'static Element)> {
         let (left, right) = (operands.tensor(self.left)?, operands.tensor(self.right)?);
         let right = self.right_dims(right);
         multiplied(&left.dims, &right)?;

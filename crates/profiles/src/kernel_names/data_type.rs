@@ -42,7 +42,7 @@ fn types(args: &str) -> impl Iterator<Item = &'static str> {
 }
 
 /// The type of the inputs of a matrix product, a convolution, an attention kernel or a collective.
-pub fn of_inputs(raw: &RawName) -> Option<&'static str> {
+pub(crate) fn of_inputs(raw: &RawName) -> Option<&'static str> {
     let names = || tokens(&raw.path_lower.text).chain(tokens(&raw.args_lower.text));
     let by_scheme = tensile(&raw.path).or_else(|| nvjet(&raw.path));
     by_scheme

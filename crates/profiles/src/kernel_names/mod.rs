@@ -13,7 +13,7 @@ mod words;
 use raw::RawName;
 
 /// Longest readable name, characters.
-pub const READABLE_MAX: usize = 48;
+pub(crate) const READABLE_MAX: usize = 48;
 
 /// The name of a kernel, copy or memset as a person reads it, from the raw name in a trace, demangled or not: lower-case printable
 /// ASCII, at most [`READABLE_MAX`] characters, never empty.

@@ -135,7 +135,7 @@ impl ActivitySlices {
     }
 
     /// Adds what the rank did between two moments, nanoseconds, and where its loop was.
-    pub fn add_within<'a>(
+    pub(crate) fn add_within<'a>(
         &'a self,
         (begin, end): TimeRange,
         did: &mut [f64; RankActivity::COUNT],

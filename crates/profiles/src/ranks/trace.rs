@@ -14,7 +14,7 @@ use crate::ranks_account::CollectiveKind;
 use crate::timeline::{GpuDetail, GpuSpan, HostSpan, TraceTimeline};
 
 /// Most collectives of a rank that are compared: the first ones.
-pub const COLLECTIVES_MAX: usize = 4_096;
+pub(crate) const COLLECTIVES_MAX: usize = 4_096;
 /// Most groups of ranks that are told apart.
 const GROUPS_MAX: usize = 4_096;
 

@@ -35,7 +35,7 @@ pub struct InjectFolder {
 }
 
 /// Where the script is in a folder.
-pub fn script_in(folder: &Path) -> PathBuf {
+pub(crate) fn script_in(folder: &Path) -> PathBuf {
     folder.join(SCRIPT_FILE)
 }
 
@@ -70,7 +70,7 @@ impl InjectFolder {
     }
 
     /// Says whether the job may still come to the script.
-    pub fn set_pending(&mut self, pending: bool) {
+    pub(crate) fn set_pending(&mut self, pending: bool) {
         self.pending = pending;
     }
 
@@ -110,7 +110,7 @@ impl InjectFolder {
     }
 
     /// Removes folders of calls that were killed: of this process, and of those that have ended.
-    pub fn remove_left(&self, proc_root: &Path, target: &InjectTarget) {
+    pub(crate) fn remove_left(&self, proc_root: &Path, target: &InjectTarget) {
         let is_left = |path: &Path| {
             let pid = path.file_name().and_then(|name| pid_in(name.to_str()?));
             let of_this = pid == Some(target.own_pid);

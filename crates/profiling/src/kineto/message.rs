@@ -45,7 +45,7 @@ pub fn registered() -> Vec<u8> {
 }
 
 /// The answer to [`KinetoMessage::Request`]: a configuration, or an empty text for none.
-pub fn configured(configuration: &str) -> Vec<u8> {
+pub(crate) fn configured(configuration: &str) -> Vec<u8> {
     message(REQUEST, configuration.as_bytes())
 }
 

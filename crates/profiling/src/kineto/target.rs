@@ -91,18 +91,18 @@ impl KinetoTarget {
     }
 
     /// A path as the process names it, seen from here.
-    pub fn seen_from_here(&self, path: &Path) -> PathBuf {
+    pub(crate) fn seen_from_here(&self, path: &Path) -> PathBuf {
         let below = path.strip_prefix("/").unwrap_or(path);
         self.folder.join("root").join(below)
     }
 
     /// Whether it is in another network namespace, where abstract names are others.
-    pub fn in_other_network(&self, proc_root: &Path) -> bool {
+    pub(crate) fn in_other_network(&self, proc_root: &Path) -> bool {
         namespaces::is_same(proc_root, &self.folder, "net") == Some(false)
     }
 
     /// Whether it sees other file systems.
-    pub fn in_other_mounts(&self, proc_root: &Path) -> bool {
+    pub(crate) fn in_other_mounts(&self, proc_root: &Path) -> bool {
         namespaces::is_same(proc_root, &self.folder, "mnt") == Some(false)
     }
 }

@@ -45,7 +45,7 @@ pub struct ProbedCall {
 ///
 /// # Errors
 /// Its maps cannot be read.
-pub fn probed_files(folder: &Path) -> Result<Vec<ProbedFile>, ReadFailure> {
+pub(crate) fn probed_files(folder: &Path) -> Result<Vec<ProbedFile>, ReadFailure> {
     let maps = read_once(folder.join("maps"), MAPS_LIMIT)?;
     let mut seen = BTreeSet::new();
     let code = lines(&maps).filter_map(mapping).filter(|found| found.is_code && found.inode != 0);

@@ -5,11 +5,11 @@
 //! takes them out one after the other. So the hits of all that time count, not only those of the windows.
 
 /// Shortest window, and the first one, seconds.
-pub const FIRST_WINDOW_S: f64 = 0.005;
+pub(crate) const FIRST_WINDOW_S: f64 = 0.005;
 /// Share of the time since the first window that the job may lose.
-pub const MOST_LOST: f64 = 0.005;
+pub(crate) const MOST_LOST: f64 = 0.005;
 /// What a hit is taken to cost, seconds, if not even more was measured.
-pub const HIT_S: f64 = 10e-6;
+pub(crate) const HIT_S: f64 = 10e-6;
 /// Around a window, the breakpoints are in place this much longer, seconds (measured on Linux 6.18 with two CPUs).
 const AROUND_S: f64 = 0.003;
 /// Windows come this often, seconds, if they need not be shorter than the first for that.

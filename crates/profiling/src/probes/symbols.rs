@@ -127,7 +127,7 @@ pub struct KnownCall {
 }
 
 /// The call that a symbol is.
-pub fn known_call(symbol: &[u8]) -> Option<KnownCall> {
+pub(crate) fn known_call(symbol: &[u8]) -> Option<KnownCall> {
     let symbol = std::str::from_utf8(symbol).ok()?;
     let plain = symbol.strip_suffix("_ptsz").or(symbol.strip_suffix("_ptds")).unwrap_or(symbol);
     let versioned = plain.rsplit_once("_v").filter(|(_, version)| version.bytes().all(|byte| byte.is_ascii_digit()));

@@ -188,7 +188,7 @@ impl Connection {
     ///
     /// # Errors
     /// [`AskError`].
-    pub async fn post(&mut self, path: &str, form: &[(&str, &str)]) -> Result<HttpAnswer, AskError> {
+    pub(crate) async fn post(&mut self, path: &str, form: &[(&str, &str)]) -> Result<HttpAnswer, AskError> {
         let Client { prefix, authority, token, .. } = &self.client;
         let mut request = Request::post(format!("{prefix}{path}"))
             .header(HOST, authority)

@@ -11,15 +11,15 @@ pub const LINE_MAX: usize = 1 << 20;
 const ECHO_MAX: usize = 100;
 
 /// The line is no JSON.
-pub const PARSE_ERROR: i32 = -32700;
+pub(crate) const PARSE_ERROR: i32 = -32700;
 /// It is no message.
-pub const INVALID_REQUEST: i32 = -32600;
+pub(crate) const INVALID_REQUEST: i32 = -32600;
 /// There is no such method.
-pub const METHOD_NOT_FOUND: i32 = -32601;
+pub(crate) const METHOD_NOT_FOUND: i32 = -32601;
 /// The method takes no such parameters.
-pub const INVALID_PARAMS: i32 = -32602;
+pub(crate) const INVALID_PARAMS: i32 = -32602;
 /// The protocol's version is not known (MCP 2026-07-28).
-pub const UNSUPPORTED_VERSION: i32 = -32022;
+pub(crate) const UNSUPPORTED_VERSION: i32 = -32022;
 
 /// An error, for a response.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,7 +39,7 @@ impl RpcError {
     }
 
     /// There is no such method.
-    pub fn no_method(method: &str) -> Self {
+    pub(crate) fn no_method(method: &str) -> Self {
         Self::new(METHOD_NOT_FOUND, format!("no method is called `{}`", echo(method)))
     }
 

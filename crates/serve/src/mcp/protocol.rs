@@ -39,7 +39,7 @@ impl Era {
     ///
     /// # Errors
     /// The request says neither, or names a version that is not known.
-    pub fn of_request(params: &Map<String, Value>, opened: Option<&'static str>) -> Result<Self, RpcError> {
+    pub(crate) fn of_request(params: &Map<String, Value>, opened: Option<&'static str>) -> Result<Self, RpcError> {
         let meta = |key: &str| params.get("_meta").and_then(|meta| meta.get(key));
         match (meta(VERSION_KEY), opened) {
             (None, Some(version)) => Ok(Self::Session(version)),
@@ -85,7 +85,7 @@ impl Era {
     }
 
     /// The same for what a client may keep.
-    pub fn cacheable(self, mut result: Value) -> Value {
+    pub(crate) fn cacheable(self, mut result: Value) -> Value {
         if let (Self::Stateless, Some(result)) = (self, result.as_object_mut()) {
             result.insert("ttlMs".to_owned(), json!(FRESH_MS));
             result.insert("cacheScope".to_owned(), json!("public"));

@@ -231,7 +231,7 @@ impl ToolCall {
     ///
     /// # Errors
     /// There is no such tool, or the parameters are of another kind.
-    pub fn from_params(params: &Map<String, Value>) -> Result<Result<Self, String>, RpcError> {
+    pub(crate) fn from_params(params: &Map<String, Value>) -> Result<Result<Self, String>, RpcError> {
         let refuse = |message: &str| RpcError::new(INVALID_PARAMS, message);
         let name = params.get("name").and_then(Value::as_str);
         let name = name.ok_or_else(|| refuse("`name` must be the name of a tool"))?;

@@ -5,7 +5,7 @@ use crate::descriptors::Use;
 
 impl Process {
     /// Keeps its files open as far as permitted, or opens them for each read.
-    pub fn set_kept(&mut self, keep: bool) {
+    pub(crate) fn set_kept(&mut self, keep: bool) {
         self.keep = keep.then_some(Use::Tick);
         let of_threads = self.threads.iter_mut().filter_map(|thread| thread.schedstat.as_mut());
         let files = [&mut self.stat_file].into_iter().chain(&mut self.io_file).chain(&mut self.children_file);
@@ -28,7 +28,7 @@ impl Process {
     }
 
     /// Threads not watched because there are too many.
-    pub fn unwatched_threads(&self) -> u32 {
+    pub(crate) fn unwatched_threads(&self) -> u32 {
         self.stat.threads.saturating_sub(u32::try_from(MOST_THREADS).unwrap_or(u32::MAX))
     }
 }

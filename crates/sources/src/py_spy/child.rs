@@ -18,7 +18,7 @@ use super::find::TrustedProgram;
 use super::supervisor::{Answer, Supervisor};
 
 /// The helper's name for the file that is its standard input.
-pub const DOCUMENT: &str = "/proc/self/fd/0";
+pub(crate) const DOCUMENT: &str = "/proc/self/fd/0";
 
 /// How often the helper's end and the request to stop are checked.
 const STEP: Duration = Duration::from_millis(40);

@@ -13,7 +13,7 @@ use trainmon_sample::stacks::{DEPTH, FRAMES, NAME, STACKS, THREADS};
 use trainmon_sample::{ProcessId, StackCount, StackFrame, StackWindow, ThreadStacks};
 
 /// Larger documents are refused, bytes; 150 threads of 60 frames at 50 different samples take 6 MB.
-pub const LARGEST_STACKS: usize = 16 << 20;
+pub(crate) const LARGEST_STACKS: usize = 16 << 20;
 /// Further lines are ignored: twice as many as 150 threads can have at 50 samples a second for 4 s.
 const STACK_LINES: usize = 1 << 16;
 

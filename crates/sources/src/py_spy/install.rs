@@ -14,7 +14,7 @@ const INSTALL: [&str; 3] = [
 ];
 
 /// The command that installs py-spy where trainmon finds it and, as root, trusts it.
-pub fn install_command() -> String {
+pub(crate) fn install_command() -> String {
     match own_environment() {
         Some(python) => format!("{} -m pip install py-spy", shell_word(&python)),
         None if !trust::privileged() => "pip install py-spy".to_owned(),
@@ -23,7 +23,7 @@ pub fn install_command() -> String {
 }
 
 /// The command that upgrades it there.
-pub fn upgrade_command() -> String {
+pub(crate) fn upgrade_command() -> String {
     install_command().replace(" install ", " install --upgrade ")
 }
 

@@ -10,7 +10,7 @@ use trainmon_sample::locals::{FRAMES, NAME, NUMBERS, THREADS};
 use trainmon_sample::{FrameLocals, LocalsSample, ProcessId, ThreadLocals, stacks};
 
 /// Larger documents are refused, bytes; a hundred threads of forty frames with thirty variables of 80 bytes take 10 MB.
-pub const LARGEST_LOCALS: usize = 16 << 20;
+pub(crate) const LARGEST_LOCALS: usize = 16 << 20;
 
 #[derive(Deserialize)]
 struct DumpedThread<'t> {

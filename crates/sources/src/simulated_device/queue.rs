@@ -17,7 +17,7 @@ impl Queue {
     }
 
     /// Time the queue was busy up to `now_ns`.
-    pub fn busy_ns(&self, now_ns: u64) -> u64 {
+    pub(crate) fn busy_ns(&self, now_ns: u64) -> u64 {
         self.enqueued_ns.saturating_sub(self.free_at_ns.saturating_sub(now_ns))
     }
 
