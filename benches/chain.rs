@@ -1,5 +1,5 @@
 //! What following the waits costs: the fold of one sample with its chain, and knowing who holds what, for a job of one
-//! trainer with 8 workers and one of 16 trainers with 16 workers each, every process with 100 threads.
+//! rank with 8 workers and one of 16 ranks with 16 workers each, every process with 100 threads.
 #![allow(clippy::unwrap_used, missing_docs, reason = "a benchmark")]
 
 use std::hint::black_box;
@@ -20,24 +20,24 @@ const ROUNDS: u32 = 50;
 /// Threads of a process that are sampled, the main one and those that move.
 const SAMPLED: u32 = 13;
 
-/// How many trainers, workers of each, and threads of every process.
+/// How many ranks, workers of each, and threads of every process.
 type Size = (u32, u32, u32);
 
 fn id(pid: u32) -> ProcessId {
     ProcessId { pid, start_ticks: pid.into() }
 }
 
-/// Trainers, each followed by its workers.
-fn processes((trainers, workers, _): Size) -> Vec<(u32, Option<u32>)> {
-    let of = |trainer: u32| {
-        let pid = 1000 + trainer * 100;
+/// Ranks, each followed by its workers.
+fn processes((ranks, workers, _): Size) -> Vec<(u32, Option<u32>)> {
+    let of = |rank: u32| {
+        let pid = 1000 + rank * 100;
         std::iter::once((pid, None)).chain((1..=workers).map(move |worker| (pid + worker, Some(pid))))
     };
-    (0..trainers).flat_map(of).collect()
+    (0..ranks).flat_map(of).collect()
 }
 
-fn role(trainer: Option<u32>) -> ProcessRole {
-    if trainer.is_some() { ProcessRole::Worker } else { ProcessRole::Trainer }
+fn role(rank: Option<u32>) -> ProcessRole {
+    if rank.is_some() { ProcessRole::Worker } else { ProcessRole::Rank }
 }
 
 fn tid(pid: u32, thread: u32) -> u32 {
@@ -55,10 +55,10 @@ enum Waits {
     Tangled,
 }
 
-/// A job of this size in which each trainer waits like this. Long because it is one literal with all that a tick has.
+/// A job of this size in which each rank waits like this. Long because it is one literal with all that a tick has.
 fn job(size: Size, tick: u64, waits: Waits) -> JobSample {
     let all = processes(size);
-    let process = |(pid, trainer): (u32, Option<u32>)| {
+    let process = |(pid, rank): (u32, Option<u32>)| {
         let threads = (0..size.2).map(|thread| ThreadSample {
             tid: tid(pid, thread),
             role: if thread == 0 { ThreadRole::Main } else { ThreadRole::Other },
@@ -69,8 +69,8 @@ fn job(size: Size, tick: u64, waits: Waits) -> JobSample {
         });
         ProcessSample {
             id: id(pid),
-            parent: trainer.unwrap_or(1),
-            role: role(trainer),
+            parent: rank.unwrap_or(1),
+            role: role(rank),
             state: 'S',
             threads: threads.collect(),
             ..ProcessSample::default()
@@ -82,12 +82,12 @@ fn job(size: Size, tick: u64, waits: Waits) -> JobSample {
         Observation { call: Some(202), operation: Some(137), ..Observation::default() },
     ];
     let mut sampled = Vec::new();
-    for (pid, trainer) in &all {
-        let of_trainer = all.iter().filter(|(_, of)| *of == Some(trainer.unwrap_or(*pid)));
-        let of_trainer = of_trainer.map(|(worker, _)| *worker);
-        let links: Vec<Arc<str>> = match trainer {
+    for (pid, rank) in &all {
+        let of_rank = all.iter().filter(|(_, of)| *of == Some(rank.unwrap_or(*pid)));
+        let of_rank = of_rank.map(|(worker, _)| *worker);
+        let links: Vec<Arc<str>> = match rank {
             Some(_) if waits == Waits::Plain => vec![pipe(pid + 100_000)],
-            _ => of_trainer.map(pipe).collect(),
+            _ => of_rank.map(pipe).collect(),
         };
         let descriptors = links.into_iter().map(|link| Descriptor { link, writes: false });
         seen.push(Observation { call: Some(7), descriptors: descriptors.collect(), ..Observation::default() });
@@ -110,18 +110,18 @@ fn job(size: Size, tick: u64, waits: Waits) -> JobSample {
         };
         sampled.push(SampledProcess {
             id: id(*pid),
-            role: role(*trainer),
-            trainer: *trainer,
+            role: role(*rank),
+            rank: *rank,
             threads: (0..SAMPLED.min(size.2)).map(thread).collect(),
             ..SampledProcess::default()
         });
     }
-    let workers = all.iter().filter_map(|(pid, trainer)| Some((*pid, (*trainer)?)));
-    let channels = workers.flat_map(|(pid, trainer)| {
+    let workers = all.iter().filter_map(|(pid, rank)| Some((*pid, (*rank)?)));
+    let channels = workers.flat_map(|(pid, rank)| {
         let answers =
-            Channel { link: pipe(pid), readers: vec![trainer], writers: vec![pid, trainer], ..Channel::default() };
+            Channel { link: pipe(pid), readers: vec![rank], writers: vec![pid, rank], ..Channel::default() };
         let asks =
-            Channel { link: pipe(pid + 100_000), readers: vec![pid], writers: vec![trainer], ..Channel::default() };
+            Channel { link: pipe(pid + 100_000), readers: vec![pid], writers: vec![rank], ..Channel::default() };
         [answers, asks]
     });
     let connections = ConnectionsSample { channels: channels.collect(), ..ConnectionsSample::default() };
@@ -153,8 +153,8 @@ fn sample(size: Size, tick: u64, waits: Waits) -> Arc<Sample> {
 
 const SIZES: [Size; 2] = [(1, 8, 100), (16, 16, 100)];
 
-fn name((trainers, workers, threads): Size) -> String {
-    format!("{trainers}x{workers}x{threads}")
+fn name((ranks, workers, threads): Size) -> String {
+    format!("{ranks}x{workers}x{threads}")
 }
 
 fn folds(criterion: &mut Criterion) {
@@ -200,13 +200,13 @@ fn listing(criterion: &mut Criterion) {
         tree(folder.path(), size, others);
         for no_syscall in [false, true] {
             let mut sampler = Sampler::new(folder.path());
-            let plan = |(pid, trainer): (u32, Option<u32>)| ProcessPlan {
+            let plan = |(pid, rank): (u32, Option<u32>)| ProcessPlan {
                 id: id(pid),
                 execs: 0,
-                role: role(trainer),
-                trainer,
+                role: role(rank),
+                rank,
                 threads: vec![ThreadPlan::new(pid, ThreadRole::Main)],
-                feeders: Vec::new(),
+                queue_threads: Vec::new(),
             };
             sampler.follow(SamplerPlan { no_syscall, processes: processes(size).into_iter().map(plan).collect() });
             let how = if no_syscall { "without calls" } else { "with calls" };

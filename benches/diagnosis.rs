@@ -8,7 +8,7 @@ use trainmon::diagnosis::{Context, Diagnosis};
 use trainmon::rates::frame::GpuRates;
 use trainmon::sample::{ProcessId, Sample};
 use trainmon::waits::Frame;
-use trainmon::waits::frame::{TrainerRates, WorkerRates};
+use trainmon::waits::frame::{RankRates, WorkerRates};
 use trainmon::waits::time_split::TimeSplit;
 
 /// A second of a job with eight workers and one device, waiting two thirds of its time.
@@ -26,23 +26,23 @@ fn frame(sequence: u64) -> Frame {
     frame.job.cpu_pct = Some(400.0);
     frame.job.cpus_allowed = Some(8);
     frame.host.allowed_cpu_pct = Some(50.0);
-    frame.trainers = vec![TrainerRates {
+    frame.ranks = vec![RankRates {
         id: id(10),
         seconds_seen: 1.0,
         samples: 50,
         exact: true,
         split_s: TimeSplit { input_wait: 0.66, host_busy: 0.34, ..TimeSplit::default() },
         running_s: 0.34,
-        device_idle_s: Some([0.6, 0.0, 0.1, 0.0, 0.0].into()),
+        gpu_idle_s: Some([0.6, 0.0, 0.1, 0.0, 0.0].into()),
         wait_lengths_s: vec![0.06; 10],
         steps: Some(10),
         step_lengths_s: vec![0.1; 10],
-        ..TrainerRates::default()
+        ..RankRates::default()
     }];
     frame.workers = (0..8)
         .map(|at| WorkerRates {
             id: id(11 + at),
-            trainer: 10,
+            rank: 10,
             busy: Some(0.95),
             io_wait: Some(0.01),
             runnable: Some(0.02),

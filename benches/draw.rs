@@ -23,14 +23,14 @@ use trainmon::tui::keys::{self, Action};
 use trainmon::tui::pages::Page;
 use trainmon::tui::{App, Message};
 use trainmon::waits::Frame;
-use trainmon::waits::frame::TrainerRates;
+use trainmon::waits::frame::RankRates;
 
 const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 60)];
 /// An hour at 1 Hz.
 const HOUR: u64 = 3600;
 /// One GPU and eight workers.
 const USUAL: Job = Job { workers: 8, gpus: 1, seconds: HOUR };
-/// A whole machine: [`RANKS`] trainers with eight workers each.
+/// A whole machine: [`RANKS`] ranks with eight workers each.
 const MANY: Job = Job { workers: 64, gpus: 16, seconds: HOUR };
 const RANKS: u32 = 8;
 
@@ -52,17 +52,17 @@ fn zoom(app: &mut App, span_s: f64) {
 
 /// The frame of a job of several ranks.
 fn ranks(mut frame: Frame) -> Frame {
-    let (Some(trainer), Some(process)) = (frame.trainers.first().cloned(), frame.processes.first().cloned()) else {
+    let (Some(rank), Some(process)) = (frame.ranks.first().cloned(), frame.processes.first().cloned()) else {
         return frame;
     };
-    for rank in 1..RANKS {
-        let id = id(2000 + rank);
-        frame.trainers.push(TrainerRates { id, ..trainer.clone() });
+    for number in 1..RANKS {
+        let id = id(2000 + number);
+        frame.ranks.push(RankRates { id, ..rank.clone() });
         frame.processes.push(ProcessRates { id, ..process.clone() });
     }
     for (place, worker) in frame.workers.iter_mut().enumerate() {
         let rank = place as u32 % RANKS;
-        worker.trainer = if rank == 0 { 1234 } else { 2000 + rank };
+        worker.rank = if rank == 0 { 1234 } else { 2000 + rank };
     }
     frame
 }
@@ -85,7 +85,7 @@ fn crowded(mut frame: Frame, count: u32) -> Frame {
 
 /// A screen after an hour.
 fn hour(size: (u16, u16), job: Job, last: impl Fn(Frame) -> Frame) -> App {
-    let mut app = running(*COLOUR, size, job);
+    let mut app = running(*COLOR, size, job);
     // The newest moments have all there is; the charts have their hour from those before.
     for t in HOUR + 1..HOUR + 4 {
         tell(&mut app, last(frame(t, job)), data_loader());

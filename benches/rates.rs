@@ -9,7 +9,7 @@ use std::time::Duration;
 use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
 use trainmon::rates::RatesOptions;
 use trainmon::sample::{
-    Access, BlockDevice, CpuTimes, DataMount, GpuDevice, GpuProcess, GpuSample, HostSample, IoCounters, JobSample,
+    Access, BlockDevice, CpuTimes, DataMount, GpuProcess, GpuReading, GpuSample, HostSample, IoCounters, JobSample,
     Observation, ProcessId, ProcessRole, ProcessSample, Sample, SampledProcess, SampledThread, SamplerSample,
     StorageSample, ThreadRole, ThreadSample, UtilizationPoint,
 };
@@ -42,7 +42,7 @@ fn process(pid: u32, tick: u64) -> ProcessSample {
     ProcessSample {
         id: id(pid),
         parent: 1,
-        role: if pid == 1 { ProcessRole::Trainer } else { ProcessRole::Worker },
+        role: if pid == 1 { ProcessRole::Rank } else { ProcessRole::Worker },
         state: 'S',
         user_ticks: tick * 50,
         rss_bytes: 1 << 30,
@@ -58,14 +58,14 @@ fn sampler(processes: u32, tick: u64) -> SamplerSample {
     let poll = Observation { call: Some(7), nfds: Some(1), timeout_ms: Some(5000), ..Observation::default() };
     let every = |step: u32| (0..ROUNDS).filter(move |round| round.is_multiple_of(step));
     let process = |pid| {
-        let trainer = pid == 1;
-        let rounds: Vec<u32> = if trainer { Vec::new() } else { every(3).collect() };
-        let seen = every(if trainer { 1 } else { 3 }).map(|round| u32::from(!round.is_multiple_of(3))).collect();
+        let rank = pid == 1;
+        let rounds: Vec<u32> = if rank { Vec::new() } else { every(3).collect() };
+        let seen = every(if rank { 1 } else { 3 }).map(|round| u32::from(!round.is_multiple_of(3))).collect();
         let fed = |round: u32| (round, tick * 20 + u64::from(round) / 5);
         SampledProcess {
             id: id(pid),
-            role: if trainer { ProcessRole::Trainer } else { ProcessRole::Worker },
-            trainer: (!trainer).then_some(1),
+            role: if rank { ProcessRole::Rank } else { ProcessRole::Worker },
+            rank: (!rank).then_some(1),
             threads: vec![SampledThread {
                 tid: pid,
                 role: ThreadRole::Main,
@@ -73,9 +73,9 @@ fn sampler(processes: u32, tick: u64) -> SamplerSample {
                 seen,
                 ..SampledThread::default()
             }],
-            feeders: if trainer { 8 } else { 1 },
-            fed: if trainer { every(5).map(fed).collect() } else { vec![fed(ROUNDS)] },
-            written: if trainer { every(5).map(|round| (round, 4096)).collect() } else { Vec::new() },
+            queue_threads: if rank { 8 } else { 1 },
+            fed: if rank { every(5).map(fed).collect() } else { vec![fed(ROUNDS)] },
+            written: if rank { every(5).map(|round| (round, 4096)).collect() } else { Vec::new() },
         }
     };
     SamplerSample {
@@ -113,7 +113,7 @@ fn sample(processes: u32, tick: u64) -> Arc<Sample> {
     let mount = DataMount { disks: vec!["nvme0n1".into()], ..DataMount::default() };
     let storage = StorageSample { monotonic_ns, devices: vec![disk], mounts: Some(vec![mount]) };
     let point = |at: u64| UtilizationPoint { unix_us: (tick * SECOND + at * SECOND / 6) / 1000, pct: 60 };
-    let gpu = GpuDevice {
+    let gpu = GpuReading {
         utilization_pct: Some(60),
         utilization_points: (1..=6).map(point).collect(),
         processes: vec![GpuProcess {
@@ -122,7 +122,7 @@ fn sample(processes: u32, tick: u64) -> Arc<Sample> {
             sm_utilization_pct: Some(60),
             compute: true,
         }],
-        ..GpuDevice::default()
+        ..GpuReading::default()
     };
     let gpus = GpuSample { monotonic_ns, devices: vec![gpu], ..GpuSample::default() };
     Arc::new(Sample {

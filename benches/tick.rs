@@ -12,7 +12,7 @@ use trainmon::sources::Roots;
 use trainmon::sources::cgroup::CgroupReader;
 use trainmon::sources::host::HostReader;
 use trainmon::sources::job::JobReader;
-use trainmon::sources::neighbours::NeighboursReader;
+use trainmon::sources::other_processes::OtherProcessesReader;
 use trainmon::sources::sampler::Sampler;
 use trainmon::sources::storage::StorageReader;
 
@@ -94,10 +94,10 @@ fn storage(c: &mut Criterion) {
 }
 
 /// The other processes, as they are and with 300 more.
-fn neighbours(c: &mut Criterion) {
+fn other_processes(c: &mut Criterion) {
     for more in [0_usize, 300] {
         let job = (more > 0).then(|| Job::start(more));
-        let mut reader = NeighboursReader::new(&Roots::default());
+        let mut reader = OtherProcessesReader::new(&Roots::default());
         let mut now_ns = 0;
         c.bench_function(&format!("scan of the machine's processes and {more} more"), |b| {
             b.iter(|| {
@@ -109,5 +109,5 @@ fn neighbours(c: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, tick, storage, neighbours);
+criterion_group!(benches, tick, storage, other_processes);
 criterion_main!(benches);

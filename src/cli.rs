@@ -406,7 +406,7 @@ pub struct RecordArgs {
     ///
     /// Other arguments stay, and so do the names of programs, disks, network interfaces and GPUs.
     #[arg(long = "anonymize", alias = "anonymise")]
-    pub anonymise: bool,
+    pub anonymize: bool,
     /// Take a profile once the job trains, or after 10 s, and keep what it counts in the recording.
     ///
     /// The job must have been started by `trainmon run`, or with KINETO_USE_DAEMON=1. Where it gives none, the recording goes on.

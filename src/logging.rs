@@ -67,7 +67,7 @@ struct OneLine<W>(W);
 impl<W: Write> Write for OneLine<W> {
     fn write(&mut self, message: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8_lossy(message);
-        let line = format!("{}\n", trainmon_base::text::sanitise(text.trim_end_matches('\n')));
+        let line = format!("{}\n", trainmon_base::text::sanitize(text.trim_end_matches('\n')));
         self.0.write_all(line.as_bytes())?;
         Ok(message.len())
     }

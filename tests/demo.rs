@@ -15,7 +15,7 @@ use rustix::process::Signal;
 use trainmon::cli::DemoBottleneck;
 use trainmon::demo::{DemoJob, RECORDING, python};
 use trainmon::sources::gpu;
-use trainmon::sources::simulated_device::monotonic_ns;
+use trainmon::sources::simulated_gpu::monotonic_ns;
 
 use process::{PROGRAM, children, pause, rows, signal, state, text, until};
 
@@ -140,34 +140,34 @@ fn the_bundled_recording_has_a_sure_verdict() {
 fn dropping_the_job_ends_and_reaps_everything() {
     for bottleneck in [DemoBottleneck::Io, DemoBottleneck::DataLoader] {
         let job = start(bottleneck);
-        let trainer = job.pid();
-        let (workers, folder) = (children(trainer), folder(trainer));
+        let rank = job.pid();
+        let (workers, folder) = (children(rank), folder(rank));
         assert!(!workers.is_empty() && folder.join("train.py").exists());
         drop(job);
         assert!(!folder.exists(), "{folder:?} is left over");
-        for pid in workers.into_iter().chain([trainer]) {
+        for pid in workers.into_iter().chain([rank]) {
             assert_eq!(state(pid), None, "{pid} is left over");
         }
     }
 }
 
 #[test]
-fn a_stopped_trainer_is_ended_too() {
+fn a_stopped_rank_is_ended_too() {
     let job = start(DemoBottleneck::Gpu);
-    let (trainer, workers, folder) = (job.pid(), children(job.pid()), folder(job.pid()));
-    signal(trainer, Signal::STOP);
+    let (rank, workers, folder) = (job.pid(), children(job.pid()), folder(job.pid()));
+    signal(rank, Signal::STOP);
     drop(job);
-    assert_eq!(state(trainer), None);
+    assert_eq!(state(rank), None);
     assert!(!folder.exists(), "{folder:?} is left over");
     workers.into_iter().for_each(wait_until_gone);
 }
 
 #[test]
-fn a_dead_worker_ends_the_trainer() {
+fn a_dead_worker_ends_the_rank() {
     let job = start(DemoBottleneck::DataLoader);
-    let trainer = job.pid();
-    signal(children(trainer)[0], Signal::KILL);
-    wait_until_gone(trainer);
+    let rank = job.pid();
+    signal(children(rank)[0], Signal::KILL);
+    wait_until_gone(rank);
 }
 
 /// Killing trainmon itself leaves nothing behind either.
@@ -180,8 +180,8 @@ fn a_killed_trainmon_leaves_nothing_behind() {
     assert_eq!(rows.take(2).filter_map(Result::ok).count(), 2);
     let started = children(trainmon.id());
     // The one with workers: another serves its data.
-    let trainer = *started.iter().find(|pid| !children(**pid).is_empty()).unwrap();
-    let (workers, folder) = (children(trainer), folder(trainer));
+    let rank = *started.iter().find(|pid| !children(**pid).is_empty()).unwrap();
+    let (workers, folder) = (children(rank), folder(rank));
     trainmon.kill().unwrap();
     trainmon.wait().unwrap();
     workers.into_iter().chain(started).for_each(wait_until_gone);

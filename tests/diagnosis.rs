@@ -11,7 +11,7 @@
 //!   "most_changes": 0 }               how often class or cause may change once there is one
 //! ```
 //!
-//! Frames are a second long. The base frame is a job that keeps its device busy (`busy_device`). A patch is merged onto
+//! Frames are a second long. The base frame is a job that keeps its device busy (`busy_gpu`). A patch is merged onto
 //! it: objects field by field; an object onto every entry of a list; a list entry by entry, where entries that the base
 //! does not have begin as its first; a number gives a list that many entries; `by_wait_s` takes names of waits.
 //! An expectation names `class`, `cause` (null for none), `phase`, `confidence` (least, most), `others`, causes among
@@ -34,7 +34,7 @@ use trainmon::rates::frame::{GpuLink, GpuRates, HostRates, JobRates, MountRates,
 use trainmon::sample::{MountKind, ProcessId, ProcessRole, Sample};
 use trainmon::waits::Frame;
 use trainmon::waits::Wait;
-use trainmon::waits::frame::{TrainerRates, WorkerRates};
+use trainmon::waits::frame::{RankRates, WorkerRates};
 use trainmon::waits::time_split::TimeSplit;
 
 #[path = "support/contradictions.rs"]
@@ -157,24 +157,24 @@ impl Expect {
 }
 
 /// A second of a loop that keeps its device busy while its workers have time to spare. Long because it is one list of fields.
-fn busy_device() -> Frame {
-    let trainer = TrainerRates {
+fn busy_gpu() -> Frame {
+    let rank = RankRates {
         id: ProcessId { pid: 100, start_ticks: 100 },
         seconds_seen: 1.0,
         samples: 50,
         exact: true,
         split_s: TimeSplit { input_wait: 0.01, device_sync: 0.6, host_busy: 0.37, checkpoint: 0.0, other: 0.02 },
         running_s: 0.3,
-        device_idle_s: Some([0.01, 0.02, 0.02, 0.0, 0.0].into()),
+        gpu_idle_s: Some([0.01, 0.02, 0.02, 0.0, 0.0].into()),
         steps: Some(5),
         step_lengths_s: vec![0.2; 5],
         run_delay_share: Some(0.01),
         cpu_pct: Some(60.0),
         read_chars_per_s: Some(1000.0),
-        ..TrainerRates::default()
+        ..RankRates::default()
     };
     let worker = WorkerRates {
-        trainer: 100,
+        rank: 100,
         busy: Some(0.28),
         io_wait: Some(0.01),
         runnable: Some(0.01),
@@ -200,7 +200,7 @@ fn busy_device() -> Frame {
             library: Some("libtorch_cpu".into()),
             ..JobRates::default()
         },
-        trainers: vec![trainer],
+        ranks: vec![rank],
         workers: vec![worker; 4],
         host: HostRates {
             allowed_cpu_pct: Some(25.0),
@@ -281,7 +281,7 @@ fn merge(base: &mut Value, patch: &Value) {
 
 /// The frame of second `at`, with identities and times filled in.
 fn frame(at: u64, patches: &[&Value]) -> Frame {
-    let mut value = serde_json::to_value(busy_device()).unwrap();
+    let mut value = serde_json::to_value(busy_gpu()).unwrap();
     patches.iter().for_each(|patch| merge(&mut value, patch));
     finish(at, serde_json::from_value(value).unwrap())
 }
@@ -292,8 +292,8 @@ fn finish(at: u64, mut frame: Frame) -> Frame {
     for (worker, pid) in frame.workers.iter_mut().zip(1301..) {
         worker.id = ProcessId { pid, start_ticks: u64::from(pid) };
     }
-    for (trainer, pid) in frame.trainers.iter_mut().zip(100..) {
-        trainer.id = ProcessId { pid, start_ticks: u64::from(pid) };
+    for (rank, pid) in frame.ranks.iter_mut().zip(100..) {
+        rank.id = ProcessId { pid, start_ticks: u64::from(pid) };
     }
     for (gpu, index) in frame.gpus.iter_mut().zip(0..) {
         gpu.index = index;
@@ -483,17 +483,17 @@ fn no_rule_compares_with_a_bare_literal() {
     }
 }
 
-/// A claim to be confirmed by a labelled workload needs one with that label; what has none may not claim it.
+/// A claim to be confirmed by a labeled workload needs one with that label; what has none may not claim it.
 #[test]
-fn what_is_called_confirmed_has_a_labelled_workload() {
+fn what_is_called_confirmed_has_a_labeled_workload() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/workloads/labels.py");
     let labels = std::fs::read_to_string(path).unwrap();
     for cause in causes::all() {
         let label = format!("\"{}\", \"{}\",", cause.class.word(), cause.name);
-        let claims = matches!(cause.confirmed, Confirmed::LabelledWorkloads | Confirmed::FakeDeviceOnly);
+        let claims = matches!(cause.confirmed, Confirmed::LabeledWorkloads | Confirmed::FakeDeviceOnly);
         assert!(!claims || labels.contains(&label), "{label}: {:?}", cause.confirmed);
-        // The device of all labelled workloads is simulated, so what rests on it needs a recording of a real one.
-        let rests_on_gpu = cause.class == Class::Gpu && cause.confirmed == Confirmed::LabelledWorkloads;
+        // The device of all labeled workloads is simulated, so what rests on it needs a recording of a real one.
+        let rests_on_gpu = cause.class == Class::Gpu && cause.confirmed == Confirmed::LabeledWorkloads;
         assert!(!rests_on_gpu || was_recorded_on_a_gpu(cause.class.word(), cause.name), "{label}");
     }
 }
@@ -516,14 +516,14 @@ fn was_recorded_on_a_gpu(class: &str, cause: &str) -> bool {
 /// do not end where a run changes, and the old ones speak for what looks the same.
 fn only_loses_its_stacks(before: &Frame, after: &Frame) -> bool {
     let signals = |frame: &Frame| {
-        let trainer = &frame.trainers[0];
+        let rank = &frame.ranks[0];
         let worker = frame.workers.first().and_then(|worker| worker.busy).unwrap_or(0.0);
         let device = frame.gpus.first().and_then(|gpu| gpu.job_utilization_pct).unwrap_or(0.0) / 100.0;
         [
-            trainer.split_s.input_wait,
-            trainer.split_s.device_sync,
-            trainer.split_s.host_busy,
-            trainer.split_s.other,
+            rank.split_s.input_wait,
+            rank.split_s.device_sync,
+            rank.split_s.host_busy,
+            rank.split_s.other,
             worker,
             device,
         ]
@@ -569,7 +569,7 @@ fn every_change_is_followed() {
     assert!(late.is_empty(), "{} changes of class are followed too late: {late:#?}", late.len());
 }
 
-/// A trainer's and a worker's stacks with something of everything.
+/// A rank's and a worker's stacks with something of everything.
 fn some_stacks() -> Value {
     let place = json!({ "function": "f\u{1b}[31m", "file": "/x/\u{202e}y.py", "line": 7, "text": "x.item()", "activity": "python",
         "user": true, "samples": 9, "leaf": 4, "blocked": 2 });
@@ -606,10 +606,10 @@ fn changed(
     flags: (bool, bool, char),
     changes: &[(prop::sample::Index, Option<f64>)],
 ) -> Frame {
-    let mut value = serde_json::to_value(busy_device()).unwrap();
-    merge(&mut value, &json!({ "trainers": counts.0, "workers": counts.1, "gpus": counts.2 }));
+    let mut value = serde_json::to_value(busy_gpu()).unwrap();
+    merge(&mut value, &json!({ "ranks": counts.0, "workers": counts.1, "gpus": counts.2 }));
     merge(&mut value, &json!({ "stacks": some_stacks() }));
-    merge(&mut value, &json!({ "alive": flags.0, "state": flags.2, "trainers": { "exact": flags.1 } }));
+    merge(&mut value, &json!({ "alive": flags.0, "state": flags.2, "ranks": { "exact": flags.1 } }));
     let mut paths = Vec::new();
     leaves(&value, "", &mut paths);
     for (at, number) in changes {
@@ -629,10 +629,10 @@ fn changed(
     }
     let mut frame: Frame = serde_json::from_value(value).unwrap();
     frame.stacks.retain(|stacks| !(counts.0 == 0 && stacks.role != ProcessRole::Worker));
-    for trainer in &mut frame.trainers {
+    for rank in &mut frame.ranks {
         // What the fold of samples promises: shares of an interval, adding up.
-        trainer.seconds_seen = trainer.split_s.total();
-        trainer.running_s = trainer.running_s.min(trainer.split_s.host_busy);
+        rank.seconds_seen = rank.split_s.total();
+        rank.running_s = rank.running_s.min(rank.split_s.host_busy);
     }
     for gpu in &mut frame.gpus {
         for pct in [&mut gpu.utilization_pct, &mut gpu.job_utilization_pct] {
@@ -675,7 +675,7 @@ fn patches_are_merged_as_the_head_of_this_file_says() {
     assert_eq!(value["a"], json!([{ "x": 5, "y": 7 }, { "x": 5, "y": 2 }, { "x": 5, "y": 2 }]));
     merge(&mut value, &json!({ "a": 0 }));
     assert_eq!(value["a"], Value::Array(Vec::new()));
-    let frame = frame(3, &[&json!({ "trainers": { "by_wait_s": { "disk-read": 0.5 } } })]);
-    assert!((frame.trainers[0].by_wait_s[Wait::DiskRead.index()] - 0.5).abs() < 1e-6);
+    let frame = frame(3, &[&json!({ "ranks": { "by_wait_s": { "disk-read": 0.5 } } })]);
+    assert!((frame.ranks[0].by_wait_s[Wait::DiskRead.index()] - 0.5).abs() < 1e-6);
     let _: Map<String, Value> = serde_json::from_value(serde_json::to_value(frame).unwrap()).unwrap();
 }

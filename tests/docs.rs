@@ -152,7 +152,7 @@ fn the_causes_are_listed_as_in_their_table() {
     rows.push("|---|---|:---:|---|".to_owned());
     for cause in causes::all() {
         let mark = match cause.confirmed {
-            Confirmed::LabelledWorkloads => "●",
+            Confirmed::LabeledWorkloads => "●",
             Confirmed::FakeDeviceOnly => "◐",
             Confirmed::DataFilesOnly => "○",
             Confirmed::Unconfirmed => "–",
@@ -204,7 +204,7 @@ fn every_key_of_the_json_is_described_by_the_comment_of_its_field() {
         ("evidence[].", "crates/diagnosis/src/diagnosis/signals.rs", "Evidence"),
         ("advice[].", parts, "Advice"),
         ("ceiling.", "crates/diagnosis/src/diagnosis/ceiling.rs", "Ceiling"),
-        ("other_findings[].", "crates/diagnosis/src/diagnosis/causes/judgement.rs", "Finding"),
+        ("other_findings[].", "crates/diagnosis/src/diagnosis/causes/judgment.rs", "Finding"),
         ("culprits[].", "crates/diagnosis/src/diagnosis/culprits.rs", "Culprit"),
         ("chain[].", "crates/diagnosis/src/diagnosis/chain/node.rs", "NodeWords"),
         ("not_seen[].", verdict, "Unavailable"),

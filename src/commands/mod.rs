@@ -72,7 +72,7 @@ pub fn attach_options(settings: &Settings, pid: u32, simulated: Option<&Path>) -
             sources: SourceOptions {
                 roots: Roots { proc: settings.proc_root.clone(), sys: settings.sys_root.clone() },
                 nvml_lib: settings.nvml_lib.clone(),
-                simulated_device: simulated.map(Path::to_path_buf),
+                simulated_gpu: simulated.map(Path::to_path_buf),
             },
             pid,
             interval: settings.interval,

@@ -14,7 +14,7 @@ use trainmon_attach::jobs::candidates::scan::Scan;
 use trainmon_base::errors::{Failure, note};
 use trainmon_base::streams::tell;
 use trainmon_base::text::format::duration;
-use trainmon_base::text::{fit, sanitise};
+use trainmon_base::text::{fit, sanitize};
 use trainmon_tui::jobs::facts;
 
 /// How long the list waits for a driver: one that hangs must not keep it from being shown.
@@ -36,7 +36,7 @@ pub fn lines(list: &[JobCandidate], width: usize) -> Vec<String> {
 fn described(candidate: &JobCandidate, digits: usize) -> String {
     let mut facts = facts(candidate);
     facts.extend(candidate.age_s.map(|age_s| format!("for {}", duration(age_s as f64))));
-    format!("{:>digits$}  {}  {}", candidate.pid, facts.join(", "), sanitise(&candidate.command))
+    format!("{:>digits$}  {}  {}", candidate.pid, facts.join(", "), sanitize(&candidate.command))
 }
 
 /// The text cut to so many columns, in ASCII: what the terminal can show is not known yet.

@@ -10,7 +10,7 @@ use trainmon_attach::jobs::session::{EndSignals, Session, block_on};
 use trainmon_base::errors::{self, ExitCode};
 use trainmon_diagnosis::pipeline::Pipeline;
 use trainmon_outputs::log::{Existing, LogOut, write_error};
-use trainmon_outputs::{anonymise, recording};
+use trainmon_outputs::{anonymize, recording};
 use trainmon_sample::recording::{Header, SCHEMA};
 use trainmon_views::report::headline;
 
@@ -29,8 +29,8 @@ pub fn run(settings: &Settings, arguments: &RecordArgs) -> anyhow::Result<ExitCo
         interval_s: settings.interval.as_secs_f64(),
         gpus: settings.gpus.iter().flatten().map(ToString::to_string).collect(),
     };
-    if arguments.anonymise {
-        header = anonymise::header(&header);
+    if arguments.anonymize {
+        header = anonymize::header(&header);
     }
     let profile = if arguments.profile { Some(RecordedProfile::new(settings.proc_root.clone(), pid)) } else { None };
     block_on(watch(session, (&header, profile), settings.call.existing(), arguments))
@@ -47,7 +47,7 @@ async fn watch(
     let path = &arguments.output;
     let out = LogOut::open("recording", path, existing)?;
     let mut recorder = Recorder::new(out, header).map_err(|error| write_error("recording", path, error))?;
-    let mut anonymous = arguments.anonymise.then(|| Pipeline::of_recording(header, None));
+    let mut anonymous = arguments.anonymize.then(|| Pipeline::of_recording(header, None));
     let mut last = None;
     super::each_tick(session, listening, profile.as_mut(), |tick| {
         follow(&mut recorder)?;
@@ -55,7 +55,7 @@ async fn watch(
         let written = match &mut anonymous {
             // The digest is made of what is written.
             Some(pipeline) => {
-                let sample = Arc::new(anonymise::sample(&tick.sample));
+                let sample = Arc::new(anonymize::sample(&tick.sample));
                 recorder.digest(&pipeline.push(Arc::clone(&sample)));
                 recorder.write(&sample)
             }

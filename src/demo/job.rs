@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use super::plan::DemoPlan;
 use super::python;
 use crate::cli::DemoBottleneck;
-use trainmon_sources::simulated_device::{DeviceState, SimulatedGpu, StateFile};
+use trainmon_sources::simulated_gpu::{SimulatedGpu, SimulatedGpuState, StateFile};
 
 /// The programs of the job.
 const PROGRAMS: [(&str, &str); 4] = [
@@ -61,8 +61,11 @@ impl DemoJob {
         let device = rustix::fs::memfd_create("simulated-gpu", rustix::fs::MemfdFlags::CLOEXEC)
             .context("cannot make a memory file for the simulated GPU")?;
         let device_path = PathBuf::from(format!("/proc/self/fd/{}", device.as_raw_fd()));
-        let state =
-            DeviceState { owner_memory_bytes: 6 << 30, power_busy_mw: plan.power_busy_mw, ..DeviceState::default() };
+        let state = SimulatedGpuState {
+            owner_memory_bytes: 6 << 30,
+            power_busy_mw: plan.power_busy_mw,
+            ..SimulatedGpuState::default()
+        };
         SimulatedGpu::create(&device_path, &[state]).context("cannot make the simulated GPU")?;
         let mut command = python::command(python, folder.path(), "train.py");
         command.args(plan.arguments(workers));
@@ -108,7 +111,7 @@ impl DemoJob {
                 let said = said.trim().lines().next_back().unwrap_or("it printed no error");
                 anyhow::bail!(
                     "the demo's train.py ended at once ({status}): {}",
-                    trainmon_base::text::sanitise(said)
+                    trainmon_base::text::sanitize(said)
                 );
             }
             if begun.elapsed() > START_TIMEOUT {

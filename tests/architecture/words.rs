@@ -90,6 +90,8 @@ const PLACES: &[(&str, &str, &str)] = &[
     ("crates/sources/src/recording/schema_1.rs", "device", "a kind of wait in recordings"),
     ("crates/sample/src", "mend", "the key in older recordings"),
     ("crates/sample/src/process.rs", "trainer|feeder", "the names of roles"),
+    ("crates/sample/src/lib.rs", "neighbours", "the key in recordings"),
+    ("crates/sample/src/sampler.rs", "trainer|feeders", "the keys in recordings"),
     ("crates/base/src/text/format.rs", "cores", "a unit in the JSON"),
     ("crates/base/src/errors.rs", "os error", "what is cut from an error's text"),
     ("crates/waits/src/stacks/reading.rs", "feeder", "names that people give to functions"),

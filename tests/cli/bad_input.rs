@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::Value;
-use trainmon::sources::simulated_device::{DeviceState, SimulatedGpu};
+use trainmon::sources::simulated_gpu::{SimulatedGpu, SimulatedGpuState};
 
 use crate::outcome::{as_user, finish, not_seen, program_for_all, refused, verdict, wait_for};
 use crate::process::{Target, helper, library, pause, rows, rows_of, signal, state, text, trainmon, until};
@@ -392,7 +392,7 @@ fn without_a_terminal_the_screen_is_refused() {
 fn a_driver_that_hangs_holds_up_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let device = folder.path().join("device");
-    let _owner = SimulatedGpu::create(&device, &[DeviceState::default()]).unwrap();
+    let _owner = SimulatedGpu::create(&device, &[SimulatedGpuState::default()]).unwrap();
     let target = Target::sleeping();
     let (library, pid) = (library("fake_nvml"), target.pid());
     let watch = |arguments: &[&str]| {
@@ -422,7 +422,7 @@ fn a_driver_that_hangs_holds_up_nothing() {
 fn a_lost_device_is_told_with_its_fix() {
     let folder = tempfile::tempdir().unwrap();
     let device = folder.path().join("device");
-    let _owner = SimulatedGpu::create(&device, &[DeviceState::default()]).unwrap();
+    let _owner = SimulatedGpu::create(&device, &[SimulatedGpuState::default()]).unwrap();
     let target = Target::sleeping();
     let library = library("fake_nvml");
     let cases = [

@@ -10,7 +10,7 @@ use trainmon::rates::frame::{CpuRates, GpuRates, HostRates, ProcessRates, Storag
 use trainmon::sample::{ProcessId, ProcessRole};
 use trainmon::text::format::Unit;
 use trainmon::waits::Frame;
-use trainmon::waits::frame::{TrainerRates, WorkerRates};
+use trainmon::waits::frame::{RankRates, WorkerRates};
 use trainmon::waits::time_split::TimeSplit;
 
 /// Numbers that look random and are the same every time.
@@ -25,7 +25,7 @@ impl Noise {
     }
 }
 
-/// Second `t` of a trainer with 32 workers on 64 CPUs and a device, with numbers that come about as the real ones do:
+/// Second `t` of a rank with 32 workers on 64 CPUs and a device, with numbers that come about as the real ones do:
 /// CPU time in ticks and bytes over an interval that is never quite a second, shares of a whole number of looks.
 fn busy(t: u64, noise: &mut Noise) -> Frame {
     let seconds = 1.0 + (noise.below(400_000) as f64 - 200_000.0) / 1e9;
@@ -36,7 +36,7 @@ fn busy(t: u64, noise: &mut Noise) -> Frame {
             let (busy, io_wait) = (looks(30), looks(8));
             WorkerRates {
                 id: id(n),
-                trainer: 1234,
+                rank: 1234,
                 busy: Some(busy),
                 io_wait: Some(io_wait),
                 runnable: Some(0.025),
@@ -64,7 +64,7 @@ fn busy(t: u64, noise: &mut Noise) -> Frame {
         .map(|n| ProcessRates {
             id: id(n),
             parent: 1234,
-            role: if n == 0 { ProcessRole::Trainer } else { ProcessRole::Worker },
+            role: if n == 0 { ProcessRole::Rank } else { ProcessRole::Worker },
             command: Arc::from("python train.py --data /data/imagenet --epochs 90 --batch-size 256"),
             comm: Arc::from("pt_data_worker"),
             state: if noise.below(3) == 0 { 'S' } else { 'R' },
@@ -94,14 +94,14 @@ fn busy(t: u64, noise: &mut Noise) -> Frame {
         host: HostRates { cpus: cpus.collect(), ..Default::default() },
         workers,
         processes,
-        trainers: vec![TrainerRates {
+        ranks: vec![RankRates {
             id: id(0),
             seconds_seen: seconds,
             split_s: TimeSplit { input_wait: noise.below(1000) as f64 * seconds / 1000.0, ..TimeSplit::default() },
             wait_lengths_s: (0..20).map(|_| noise.below(50_000_000) as f32 / 1e9).collect(),
             step_lengths_s: (0..20).map(|_| noise.below(100_000_000) as f32 / 1e9).collect(),
-            device_idle_s: Some([0.1, 0.2, 0.0, 0.0, noise.below(100) as f64 / 100.0].into()),
-            ..TrainerRates::default()
+            gpu_idle_s: Some([0.1, 0.2, 0.0, 0.0, noise.below(100) as f64 / 100.0].into()),
+            ..RankRates::default()
         }],
         storage: StorageRates {
             read_bytes_per_s: Some(noise.below(20_000_000) as f64 / seconds),

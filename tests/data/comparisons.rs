@@ -29,7 +29,7 @@ fn intervals(path: &std::path::Path) -> Vec<(f32, f32)> {
     let ticks = recording.by_ref().map(|sample| pipeline.push(Arc::new(sample.unwrap())));
     let all = ticks.filter_map(|tick| {
         let interval = Interval::new(&tick.frame, &tick.verdict, None);
-        let counted = tick.frame.trainers.first()?.steps.is_some();
+        let counted = tick.frame.ranks.first()?.steps.is_some();
         Some((interval.time.seconds as f32, interval.steps.get().filter(|_| counted)?))
     });
     all.skip(2).collect()

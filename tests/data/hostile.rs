@@ -19,7 +19,7 @@ use trainmon::jobs::{JobEvent, JobKey, Target};
 use trainmon::outputs::csv::CsvLog;
 use trainmon::outputs::recording::Recorder;
 use trainmon::outputs::trace::TraceWriter;
-use trainmon::outputs::{anonymise, json, markdown, text};
+use trainmon::outputs::{anonymize, json, markdown, text};
 use trainmon::pipeline::{Pipeline, Tick};
 use trainmon::sample::Sample;
 use trainmon::sample::recording::Header;
@@ -224,9 +224,9 @@ fn hostile_text_comes_out_of_no_output() {
 
             let written = recorded(&header, &samples);
             assert_safe(&format!("{name}: recording"), &zstd::stream::decode_all(&written[..]).unwrap());
-            let anonymous: Vec<Sample> = samples.iter().map(anonymise::sample).collect();
-            let anonymous = recorded(&anonymise::header(&header), &anonymous);
-            assert_safe(&format!("{name}: anonymised"), &zstd::stream::decode_all(&anonymous[..]).unwrap());
+            let anonymous: Vec<Sample> = samples.iter().map(anonymize::sample).collect();
+            let anonymous = recorded(&anonymize::header(&header), &anonymous);
+            assert_safe(&format!("{name}: anonymized"), &zstd::stream::decode_all(&anonymous[..]).unwrap());
 
             let file = folder.path().join("hostile\u{1b}[2J.tmz");
             std::fs::File::create(&file).unwrap().write_all(&written).unwrap();

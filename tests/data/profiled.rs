@@ -11,7 +11,7 @@ use trainmon::history::archive::Limits;
 use trainmon::history::run::WholeRun;
 use trainmon::jobs::{JobEvent, JobKey, Target};
 use trainmon::outputs::recording::Recorder;
-use trainmon::outputs::{anonymise, markdown, text};
+use trainmon::outputs::{anonymize, markdown, text};
 use trainmon::pipeline::{Pipeline, Tick};
 use trainmon::profiles::account::{ProfileAccount, ProfileSource};
 use trainmon::profiles::drawn::{DrawnLane, DrawnSlice, DrawnStep, SliceKind};
@@ -232,7 +232,7 @@ fn an_anonymous_recording_names_no_directory_of_the_profile() {
     drawn.gaps[0].call.as_mut().unwrap().name = "launch, /home/anna/kernels.py:9".into();
     drawn.gaps[0].work.as_mut().unwrap().name = "kernel of /home/anna/kernels.cu".into();
     let (header, samples, middle) = run(account);
-    let samples: Vec<_> = samples.iter().map(anonymise::sample).collect();
+    let samples: Vec<_> = samples.iter().map(anonymize::sample).collect();
     let kept = serde_json::to_string(&samples[middle]).unwrap();
     assert!(!kept.contains("anna") && kept.contains("train.py:41"), "{kept}");
     let verdict = Arc::clone(&ticks(&header, &samples)[middle].verdict);

@@ -20,7 +20,7 @@ use trainmon::jobs::session::block_on;
 use trainmon::jobs::{JobEvent, JobKey, Target};
 use trainmon::outputs::log::{self, Existing};
 use trainmon::outputs::recording::Recorder;
-use trainmon::outputs::{anonymise, json};
+use trainmon::outputs::{anonymize, json};
 use trainmon::pipeline::{Pipeline, Tick};
 use trainmon::sample::recording::{Header, SCHEMA};
 use trainmon::sample::{JobSample, ProcessSample, Sample, ThreadSample};
@@ -307,10 +307,10 @@ fn a_second_replay_is_the_same_to_the_byte() {
         let bytes = std::fs::read(&path).unwrap();
         let first = text(&judged(&bytes).unwrap());
         assert_eq!(first, text(&judged(&bytes).unwrap()), "{name}");
-        // Reading and writing changes nothing that a verdict rests on, and neither does anonymising.
+        // Reading and writing changes nothing that a verdict rests on, and neither does anonymizing.
         let (header, samples) = samples(&path);
-        let again: Vec<Sample> = samples.iter().map(anonymise::sample).collect();
-        assert_eq!(first, text(&judged(&written(&anonymise::header(&header), &again)).unwrap()), "{name}");
+        let again: Vec<Sample> = samples.iter().map(anonymize::sample).collect();
+        assert_eq!(first, text(&judged(&written(&anonymize::header(&header), &again)).unwrap()), "{name}");
     }
 }
 
@@ -339,7 +339,7 @@ fn recordings_are_small_and_name_no_directory() {
         assert!(!header.command.contains('/'), "{name}: {}", header.command);
         for sample in &samples {
             let plain = serde_json::to_value(sample).unwrap();
-            let anonymous = serde_json::to_value(anonymise::sample(sample)).unwrap();
+            let anonymous = serde_json::to_value(anonymize::sample(sample)).unwrap();
             assert_eq!(plain, anonymous, "{name}: record it with --anonymize");
         }
     }
@@ -483,7 +483,7 @@ fn log_report_and_verdict_agree_on_the_wait_for_data() {
         let apart_by = of_report.zip(of_log).map_or(0.0, |(report, log)| (report - log).abs());
         assert!(apart_by < 0.1, "{name}: the report says {of_report:?}, the log {of_log:?}");
         let last = ticks.last().unwrap();
-        let told = last.verdict.shares.filter(|_| last.frame.trainers.len() == 1);
+        let told = last.verdict.shares.filter(|_| last.frame.ranks.len() == 1);
         if let (Some(told), Some(seen)) = (told, mean_wait(&rows, last.verdict.window_s)) {
             compared += 1;
             if (told.input_wait * 100.0 - seen).abs() > APART {
@@ -615,6 +615,6 @@ fn a_live_run_replays_to_its_own_frames() {
     let live = frames(samples);
     assert_eq!(format!("{live:?}"), format!("{:?}", frames(read)));
     // It mostly waits for its pipe.
-    let trainer = live.last().unwrap().trainers.first().unwrap();
-    assert!(trainer.samples == 10 && trainer.by_wait_s[Wait::Pipe.index()] > 0.0, "{trainer:?}");
+    let rank = live.last().unwrap().ranks.first().unwrap();
+    assert!(rank.samples == 10 && rank.by_wait_s[Wait::Pipe.index()] > 0.0, "{rank:?}");
 }

@@ -7,7 +7,7 @@ use crate::app::*;
 use crossterm::event::KeyCode;
 use trainmon::diagnosis::verdict::Verdict;
 use trainmon::rates::frame::{CpuRates, DeviceRates, GpuProcessRates, NetRates};
-use trainmon::rates::neighbours::{NeighbourRates, Neighbours};
+use trainmon::rates::other_processes::{OtherProcessRates, OtherProcesses};
 use trainmon::rates::threads::{ThreadRates, ThreadRoleRates};
 use trainmon::sample::{ProcessRole, ThreadRole};
 use trainmon::tui::encode::encode;
@@ -90,7 +90,7 @@ fn noisy_cpus(frame: &mut Frame, n: impl Fn(u64) -> f64) {
     host.psi_memory_some_pct = Some(2.0 * n(145));
     frame.job.cpu_pct = Some(300.0 + 200.0 * n(146));
     frame.job.run_delay_share = Some(0.2 * n(147));
-    frame.thread_roles = [ThreadRole::Main, ThreadRole::Pin, ThreadRole::Feeder, ThreadRole::Other]
+    frame.thread_roles = [ThreadRole::Main, ThreadRole::Pin, ThreadRole::QueueThread, ThreadRole::Other]
         .into_iter()
         .zip(0..)
         .map(|(thread_role, at)| ThreadRoleRates {
@@ -112,14 +112,14 @@ fn noisy_cpus(frame: &mut Frame, n: impl Fn(u64) -> f64) {
             run_delay_pct: 20.0 * n(190 + at) as f32,
         })
         .collect();
-    let neighbour = |at: u64| NeighbourRates {
+    let other_process = |at: u64| OtherProcessRates {
         id: id(9000 + at as u32),
         comm: "postgres".into(),
         command: "postgres: writer".into(),
         cpu_pct: 80.0 * n(210 + at),
-        ..NeighbourRates::default()
+        ..OtherProcessRates::default()
     };
-    frame.neighbours = Some(Neighbours { seconds: 3.0, processes: (0..8).map(neighbour).collect() });
+    frame.other_processes = Some(OtherProcesses { seconds: 3.0, processes: (0..8).map(other_process).collect() });
 }
 
 fn noisy_storage(frame: &mut Frame, n: impl Fn(u64) -> f64) {
@@ -165,14 +165,14 @@ fn noisy_processes(frame: &mut Frame, n: impl Fn(u64) -> f64) {
         (worker.busy, worker.idle) = (Some(busy), Some(0.95 - busy));
         (worker.io_wait, worker.runnable) = (Some(0.03 * n(40 + at)), Some(0.02));
     }
-    for trainer in &mut frame.trainers {
+    for rank in &mut frame.ranks {
         let wait = 0.4 + 0.4 * n(90);
-        (trainer.split_s.input_wait, trainer.split_s.host_busy) = (wait, 0.9 - wait);
+        (rank.split_s.input_wait, rank.split_s.host_busy) = (wait, 0.9 - wait);
         let mut chain = crate::chain::rates(0);
         for (path, at) in chain.paths.iter_mut().zip(91..) {
             path.seconds = (path.seconds + 0.2 * n(at) as f32) / 2.0;
         }
-        trainer.chain = Some(chain);
+        rank.chain = Some(chain);
     }
     for (process, at) in frame.processes.iter_mut().zip((100..).step_by(8)) {
         process.cpu_pct = Some(100.0 * n(at));
@@ -185,7 +185,7 @@ fn noisy_processes(frame: &mut Frame, n: impl Fn(u64) -> f64) {
     }
 }
 
-/// Stacks of the trainer whose samples move.
+/// Stacks of the rank whose samples move.
 fn stacks(t: u64, n: impl Fn(u64) -> f64) -> Vec<ProcessStacks> {
     let activities = [Activity::Waiting, Activity::Forward, Activity::Sync, Activity::Backward, Activity::Decode];
     let mut main = Activities::default();
@@ -208,7 +208,7 @@ fn stacks(t: u64, n: impl Fn(u64) -> f64) -> Vec<ProcessStacks> {
         })
         .collect();
     let (id, role) =
-        if t.is_multiple_of(8) { (id(1234), ProcessRole::Trainer) } else { (id(1301), ProcessRole::Worker) };
+        if t.is_multiple_of(8) { (id(1234), ProcessRole::Rank) } else { (id(1301), ProcessRole::Worker) };
     vec![ProcessStacks { id, role, main, places, ..ProcessStacks::default() }]
 }
 
@@ -265,7 +265,7 @@ static PAST_OF_LARGE: LazyLock<tui::Job> = LazyLock::new(|| with_past(LARGE));
 
 /// A page of a job that has a past.
 fn screen(job: &tui::Job, low_bandwidth: bool, depth: Depth, page: Page) -> App {
-    let options = AppOptions { theme: Theme { depth, ..*COLOUR }, low_bandwidth, ..AppOptions::default() };
+    let options = AppOptions { theme: Theme { depth, ..*COLOR }, low_bandwidth, ..AppOptions::default() };
     let mut app = App::new(job.clone(), options, SIZE);
     let key = page.spec().keys.chars().next().unwrap();
     press(&mut app, KeyCode::Char(key));
@@ -308,7 +308,7 @@ fn replayed(low_bandwidth: bool, depth: Depth, page: Page) -> usize {
     sent
 }
 
-/// Every page in every number of colours stays within so many bytes a second.
+/// Every page in every number of colors stays within so many bytes a second.
 fn assert_within(most: usize, sent: impl Fn(Depth, Page) -> usize) {
     assert_within_in(most, &[Depth::Indexed256, Depth::TrueColor, Depth::Ansi16, Depth::None], sent);
 }

@@ -87,7 +87,7 @@ fn following(theme: trainmon::tui::Theme, size: (u16, u16), chain: Vec<ChainNode
     let mut app = fresh(theme, size);
     for t in 1..=90 {
         let mut frame = frame(t, Job::default());
-        frame.trainers[0].chain = Some(rates(t));
+        frame.ranks[0].chain = Some(rates(t));
         tell(&mut app, frame, Verdict { chain: chain.clone(), ..data_loader() });
     }
     app

@@ -12,7 +12,7 @@ use trainmon::commands::screen;
 use trainmon::diagnosis::Verdict;
 use trainmon::diagnosis::verdict::{Hottest, MainThread, Rank, Stages, Subject, Unavailable, WorkerVerdict};
 use trainmon::rates::frame::{DeviceRates, GpuProcessRates, NetRates};
-use trainmon::rates::neighbours::{NeighbourRates, Neighbours};
+use trainmon::rates::other_processes::{OtherProcessRates, OtherProcesses};
 use trainmon::rates::threads::{ThreadRates, ThreadRoleRates};
 use trainmon::sample::{SourceState, SourceStatus, Sources};
 use trainmon::tui::keys::{Action, TABLE};
@@ -141,11 +141,11 @@ fn extremes(large: bool) -> impl Fn(&Value) -> Vec<Value> {
 /// A frame with at least one of everything.
 fn rich(t: u64) -> Frame {
     let mut frame = frame(t, Job { workers: 2, gpus: 2, seconds: 0 });
-    frame.trainers[0].chain = Some(crate::chain::rates(t));
-    frame.trainers.push(frame.trainers[0].clone());
+    frame.ranks[0].chain = Some(crate::chain::rates(t));
+    frame.ranks.push(frame.ranks[0].clone());
     frame.threads = vec![ThreadRates { process: id(1234), ..ThreadRates::default() }];
     frame.thread_roles = vec![ThreadRoleRates::default()];
-    frame.neighbours = Some(Neighbours { processes: vec![NeighbourRates::default()], seconds: 2.0 });
+    frame.other_processes = Some(OtherProcesses { processes: vec![OtherProcessRates::default()], seconds: 2.0 });
     frame.host.net = vec![NetRates::default()];
     frame.storage.devices = vec![DeviceRates { data: true, ..DeviceRates::default() }, DeviceRates::default()];
     frame.storage.mounts[0].examples = vec!["/data/a".into()];
@@ -199,7 +199,7 @@ fn numbers_of_any_size_and_hostile_text_break_no_page() {
         let verdict = Arc::new(verdict);
         let frame = replaced(&rich(4), &extremes(large));
         for size in [(80, 24), (200, 60), (40, 10)] {
-            let mut app = fresh(if large { *COLOUR } else { ASCII }, size);
+            let mut app = fresh(if large { *COLOR } else { ASCII }, size);
             for frame in (1..4).map(rich).chain([frame.clone()]) {
                 tell(&mut app, frame, Arc::clone(&verdict));
             }
@@ -223,7 +223,7 @@ fn flood(frame: &mut Frame, v: f64) {
     for cpu in &mut frame.host.cpus {
         (cpu.busy_pct, cpu.iowait_pct, cpu.steal_pct) = (v as f32, v as f32, v as f32);
     }
-    for t in &mut frame.trainers {
+    for t in &mut frame.ranks {
         (t.seconds_seen, t.split_s.input_wait, t.split_s.device_sync, t.split_s.host_busy, t.split_s.other) =
             (v, v, v, v, v);
     }
@@ -243,9 +243,9 @@ fn flood(frame: &mut Frame, v: f64) {
     for t in &mut frame.threads {
         (t.cpu_pct, t.run_delay_pct) = (v as f32, v as f32);
     }
-    if let Some(neighbours) = &mut frame.neighbours {
-        neighbours.seconds = v;
-        neighbours.processes.iter_mut().for_each(|p| p.cpu_pct = v);
+    if let Some(other_processes) = &mut frame.other_processes {
+        other_processes.seconds = v;
+        other_processes.processes.iter_mut().for_each(|p| p.cpu_pct = v);
     }
 }
 
@@ -283,12 +283,12 @@ fn ten_thousand_of_everything_do_not_take_seconds() {
             .collect();
     }
     let mut frame = rich(1);
-    many(&mut frame.trainers, |n, t| t.id = id(10_000 + n as u32));
+    many(&mut frame.ranks, |n, t| t.id = id(10_000 + n as u32));
     many(&mut frame.workers, |n, w| w.id = id(20_000 + n as u32));
     many(&mut frame.processes, |n, p| (p.id, p.parent) = (id(20_000 + n as u32), 19_999 + n as u32));
     many(&mut frame.threads, |n, t| (t.process, t.tid) = (id(20_000 + n as u32), n as u32));
     many(&mut frame.thread_roles, |_, _| ());
-    many(&mut frame.neighbours.as_mut().unwrap().processes, |n, p| p.id = id(40_000 + n as u32));
+    many(&mut frame.other_processes.as_mut().unwrap().processes, |n, p| p.id = id(40_000 + n as u32));
     many(&mut frame.host.net, |_, n| n.rx_bytes_per_s = Some(1e6));
     many(&mut frame.host.cpus, |n, c| c.cpu = n as _);
     many(&mut frame.storage.devices, |n, d| d.utilization_pct = n as f64);

@@ -7,12 +7,12 @@ use crate::app::*;
 use crossterm::event::KeyCode;
 use proptest::prelude::*;
 use trainmon::rates::frame::{CpuRates, GpuProcessRates, GpuRates, ProcessRates};
-use trainmon::rates::neighbours::{NeighbourRates, Neighbours};
+use trainmon::rates::other_processes::{OtherProcessRates, OtherProcesses};
 use trainmon::rates::threads::{ThreadRates, ThreadRoleRates};
 use trainmon::sample::{GpuProcess, ProcessRole, SourceState, SourceStatus, Sources, ThreadRole};
 use trainmon::tui::{App, Message, Theme};
 use trainmon::waits::Frame;
-use trainmon::waits::frame::TrainerRates;
+use trainmon::waits::frame::RankRates;
 
 const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 60)];
 const GIB: u64 = 1 << 30;
@@ -100,8 +100,8 @@ fn devices(count: u32) -> impl Fn(u64, &mut Frame) {
         if count > 1 {
             frame.processes =
                 (0..count).map(|rank| ProcessRates { id: id(1234 + rank), ..frame.processes[0].clone() }).collect();
-            frame.trainers =
-                (0..count).map(|rank| TrainerRates { id: id(1234 + rank), ..frame.trainers[0].clone() }).collect();
+            frame.ranks =
+                (0..count).map(|rank| RankRates { id: id(1234 + rank), ..frame.ranks[0].clone() }).collect();
             for gpu in &mut frame.gpus {
                 gpu.processes.truncate(1);
                 gpu.others.clear();
@@ -116,7 +116,7 @@ fn devices(count: u32) -> impl Fn(u64, &mut Frame) {
     }
 }
 
-/// `count` CPUs, half of them allowed, with threads and neighbours.
+/// `count` CPUs, half of them allowed, with threads and other_processes.
 fn cpus(count: u16) -> impl Fn(u64, &mut Frame) {
     move |_, frame| {
         let half = count.div_ceil(2).max(1);
@@ -134,7 +134,7 @@ fn cpus(count: u16) -> impl Fn(u64, &mut Frame) {
         frame.job.throttled_share = Some(0.21);
         frame.host.load = Some([9.1, 7.4, 3.0]);
         frame.host.psi_memory_some_pct = Some(0.0);
-        frame.trainers[0].run_delay_share = Some(0.012);
+        frame.ranks[0].run_delay_share = Some(0.012);
         let role = |process_role, thread_role, count, cpu_pct, run_delay_share| ThreadRoleRates {
             process_role,
             thread_role,
@@ -144,12 +144,12 @@ fn cpus(count: u16) -> impl Fn(u64, &mut Frame) {
             run_delay_share,
         };
         frame.thread_roles = vec![
-            role(ProcessRole::Trainer, ThreadRole::Main, 1, Some(31.4), Some(0.004)),
-            role(ProcessRole::Trainer, ThreadRole::Pin, 1, Some(2.0), Some(0.0)),
-            role(ProcessRole::Trainer, ThreadRole::Communication, 2, None, None),
-            role(ProcessRole::Trainer, ThreadRole::Other, 38, Some(4.0), Some(0.1)),
+            role(ProcessRole::Rank, ThreadRole::Main, 1, Some(31.4), Some(0.004)),
+            role(ProcessRole::Rank, ThreadRole::Pin, 1, Some(2.0), Some(0.0)),
+            role(ProcessRole::Rank, ThreadRole::Communication, 2, None, None),
+            role(ProcessRole::Rank, ThreadRole::Other, 38, Some(4.0), Some(0.1)),
             role(ProcessRole::Worker, ThreadRole::Main, 4, Some(381.0), Some(0.03)),
-            role(ProcessRole::Worker, ThreadRole::Feeder, 4, Some(3.0), Some(0.0)),
+            role(ProcessRole::Worker, ThreadRole::QueueThread, 4, Some(3.0), Some(0.0)),
         ];
         let thread = |pid, tid, role, name: &str, cpu_pct, run_delay_pct| ThreadRates {
             process: id(pid),
@@ -166,21 +166,30 @@ fn cpus(count: u16) -> impl Fn(u64, &mut Frame) {
                 thread(1234, 1250, ThreadRole::Communication, "pt_nccl_watchdg", 1.0, 0.0),
             ])
             .collect();
-        let neighbour = |pid, comm: &str, command: &str, cpu_pct| NeighbourRates {
+        let other_process = |pid, comm: &str, command: &str, cpu_pct| OtherProcessRates {
             id: id(pid),
             comm: comm.into(),
             command: command.into(),
             uid: Some(1001),
             cpu_pct,
             rss_bytes: 2 * GIB,
-            ..NeighbourRates::default()
+            ..OtherProcessRates::default()
         };
-        frame.neighbours = Some(Neighbours {
+        frame.other_processes = Some(OtherProcesses {
             seconds: 3.0,
             processes: vec![
-                neighbour(9001, "ffmpeg", "/usr/local/bin/ffmpeg -i /in.mkv -c:v libx265 out.mkv", 188.0),
-                NeighbourRates { kernel: true, uid: Some(0), rss_bytes: 0, ..neighbour(77, "kswapd0", "", 12.0) },
-                NeighbourRates { own: true, uid: None, ..neighbour(5000, "trainmon", "trainmon --pid 1234", 0.6) },
+                other_process(9001, "ffmpeg", "/usr/local/bin/ffmpeg -i /in.mkv -c:v libx265 out.mkv", 188.0),
+                OtherProcessRates {
+                    kernel: true,
+                    uid: Some(0),
+                    rss_bytes: 0,
+                    ..other_process(77, "kswapd0", "", 12.0)
+                },
+                OtherProcessRates {
+                    own: true,
+                    uid: None,
+                    ..other_process(5000, "trainmon", "trainmon --pid 1234", 0.6)
+                },
             ],
         });
     }
@@ -194,10 +203,10 @@ fn unmeasured(_: u64, frame: &mut Frame) {
     ];
     frame.host = Default::default();
     frame.job = Default::default();
-    frame.trainers.clear();
+    frame.ranks.clear();
 }
 
-/// A device, a process, a thread and a neighbour of this name.
+/// A device, a process, a thread and a other_process of this name.
 fn hostile(name: &str) -> impl Fn(u64, &mut Frame) {
     move |t, frame| {
         devices(3)(t, frame);
@@ -211,7 +220,7 @@ fn hostile(name: &str) -> impl Fn(u64, &mut Frame) {
         for thread in &mut frame.threads {
             thread.name = name.into();
         }
-        for process in &mut frame.neighbours.as_mut().unwrap().processes {
+        for process in &mut frame.other_processes.as_mut().unwrap().processes {
             process.command = name.into();
             process.comm = name.into();
         }
@@ -334,10 +343,10 @@ fn ascii_has_nothing_but_ascii() {
 }
 
 #[test]
-fn colour_changes_no_character() {
+fn color_changes_no_character() {
     for (key, change) in [('3', &devices(8) as &dyn Fn(u64, &mut Frame)), ('4', &cpus(64))] {
-        let (colour, plain) = (page(key, *COLOUR, (120, 40), change), page(key, PLAIN, (120, 40), change));
-        assert_eq!(text(&colour, (120, 40)), text(&plain, (120, 40)));
+        let (color, plain) = (page(key, *COLOR, (120, 40), change), page(key, PLAIN, (120, 40), change));
+        assert_eq!(text(&color, (120, 40)), text(&plain, (120, 40)));
     }
 }
 
@@ -431,7 +440,7 @@ proptest! {
         width in 0u16..260, height in 0u16..80, down in 0usize..12, ascii in any::<bool>(),
     ) {
         let size = (width, height);
-        let mut app = fresh(if ascii { ASCII } else { *COLOUR }, size);
+        let mut app = fresh(if ascii { ASCII } else { *COLOR }, size);
         let mut frame = frame(1, Job::default());
         super_frame(&mut frame, &name, &values);
         frame.gpus = gpus;
@@ -452,7 +461,7 @@ proptest! {
     }
 }
 
-/// Threads, neighbours and totals of any value.
+/// Threads, other_processes and totals of any value.
 fn super_frame(frame: &mut Frame, name: &str, values: &[Option<f64>]) {
     cpus(8)(1, frame);
     let small = |v: Option<f64>| v.unwrap_or(f64::INFINITY) as f32;
@@ -463,7 +472,7 @@ fn super_frame(frame: &mut Frame, name: &str, values: &[Option<f64>]) {
     for role in &mut frame.thread_roles {
         (role.cpu_pct, role.run_delay_share) = (values[2], values[3]);
     }
-    for process in &mut frame.neighbours.as_mut().unwrap().processes {
+    for process in &mut frame.other_processes.as_mut().unwrap().processes {
         (process.comm, process.command) = (name.into(), name.into());
         process.cpu_pct = values[4].unwrap_or(f64::NAN);
     }

@@ -63,17 +63,17 @@ fn stacks(pid: u32, role: ProcessRole, places: Vec<CodePlace>) -> ProcessStacks 
 
 const TORCH: &str = "/opt/venv/lib/python3.12/site-packages/torch/nn/modules/linear.py";
 
-/// What the sampler saw in second `t`: the trainer, then one worker after the other.
+/// What the sampler saw in second `t`: the rank, then one worker after the other.
 fn seen(t: u64) -> Vec<ProcessStacks> {
     if t.is_multiple_of(2) {
-        let trainer = vec![
+        let rank = vec![
             place("train", "/home/me/train.py", 88, Some("    for x, y in loader:"), Activity::Waiting, 60),
             place("train", "/home/me/train.py", 91, Some("    loss = step(x, y)"), Activity::Forward, 4),
             place("step", "/home/me/train.py", 41, Some("    return loss.item()"), Activity::Sync, 9),
             place("forward", TORCH, 125, Some("    return F.linear(input, self.weight)"), Activity::Forward, 17),
             place("step", "/home/me/train.py", 40, Some("    loss.backward()"), Activity::Backward, 10),
         ];
-        return vec![stacks(1234, ProcessRole::Trainer, trainer)];
+        return vec![stacks(1234, ProcessRole::Rank, rank)];
     }
     let worker = vec![
         place("load_image", "/home/me/dataset.py", 17, Some("    img = Image.open(f)"), Activity::Decode, 55),
@@ -165,7 +165,7 @@ fn judged() -> Verdict {
         sync_lines: vec![Hottest { function: "step".into(), file: "train.py".into(), line: 41, share: 0.09 }],
         samples: 1430,
     });
-    verdict.ceiling = Some(Ceiling { speedup_at_most: 1.74, limit: Limit::Device });
+    verdict.ceiling = Some(Ceiling { speedup_at_most: 1.74, limit: Limit::Gpu });
     verdict.evidence.extend([
         evidence(Signal::GpuBusy, 0.88, Unit::Share, Some(0.85), "device busy"),
         evidence(Signal::WorkersIdle, 0.02, Unit::Share, Some(0.4), "workers have nothing to do"),
@@ -238,11 +238,11 @@ fn all_findings_fit_eighty_columns() {
 }
 
 #[test]
-fn colour_changes_no_character() {
+fn color_changes_no_character() {
     for page in [IO, STACKS, FINDINGS] {
         for size in SIZES {
-            let (colour, plain) = (at(*COLOUR, size, page, full, judged()), at(PLAIN, size, page, full, judged()));
-            assert_eq!(text(&colour, size), text(&plain, size));
+            let (color, plain) = (at(*COLOR, size, page, full, judged()), at(PLAIN, size, page, full, judged()));
+            assert_eq!(text(&color, size), text(&plain, size));
         }
     }
 }
@@ -435,7 +435,7 @@ fn the_selection_stays_with_its_function_when_shares_change() {
     let before = row(&app);
     for t in 91..125 {
         let mut frame = full(t);
-        for process in frame.stacks.iter_mut().filter(|process| process.role == ProcessRole::Trainer) {
+        for process in frame.stacks.iter_mut().filter(|process| process.role == ProcessRole::Rank) {
             process.places[3].samples = 400;
             process.main.add(Activity::Forward, 383);
         }
@@ -454,7 +454,7 @@ fn the_past_has_its_own_stacks() {
         if t <= 800 {
             frame.stacks = vec![stacks(
                 1234,
-                ProcessRole::Trainer,
+                ProcessRole::Rank,
                 vec![place("import_all", "/home/me/train.py", 3, None, Activity::Import, 50)],
             )];
         }
@@ -544,7 +544,7 @@ fn hostile_names_reach_no_cell_raw() {
             });
             frame.stacks.push(stacks(
                 1234,
-                ProcessRole::Trainer,
+                ProcessRole::Rank,
                 vec![place(name, name, 7, Some(name), Activity::Forward, 500)],
             ));
             frame
@@ -602,7 +602,7 @@ fn any_frame() -> impl Strategy<Value = Frame> {
             let places = places.iter().map(|(function, file, line, activity, samples)| {
                 place(function, file, *line, Some(function), Activity::ALL[*activity], *samples)
             });
-            let role = if pid % 2 == 0 { ProcessRole::Trainer } else { ProcessRole::Worker };
+            let role = if pid % 2 == 0 { ProcessRole::Rank } else { ProcessRole::Worker };
             frame.stacks = vec![stacks(pid, role, places.collect())];
             frame
         },

@@ -398,15 +398,15 @@ fn a_question_is_not_covered_by_the_end() {
 
 fn ranked(t: u64) -> Frame {
     let mut f = frame(t, Job { workers: 64, gpus: 16, seconds: 0 });
-    let one = f.trainers[0].clone();
-    f.trainers = (0..8)
-        .map(|rank| {
-            let mut trainer = one.clone();
-            trainer.id = id(1234 + rank);
-            if rank == 5 {
-                (trainer.split_s.input_wait, trainer.split_s.host_busy) = (0.85, 0.05);
+    let one = f.ranks[0].clone();
+    f.ranks = (0..8)
+        .map(|number| {
+            let mut rank = one.clone();
+            rank.id = id(1234 + number);
+            if number == 5 {
+                (rank.split_s.input_wait, rank.split_s.host_busy) = (0.85, 0.05);
             }
-            trainer
+            rank
         })
         .collect();
     for (index, gpu) in f.gpus.iter_mut().enumerate() {

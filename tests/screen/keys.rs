@@ -242,7 +242,7 @@ proptest! {
     #[test]
     fn no_storm_of_events_panics(messages in prop::collection::vec(any_message(), 0..40), ascii in any::<bool>()) {
         let mut size = (80, 24);
-        let mut app: App = fresh(trainmon::tui::Theme { ascii, ..*COLOUR }, size);
+        let mut app: App = fresh(trainmon::tui::Theme { ascii, ..*COLOR }, size);
         for message in messages {
             if let Message::Resize(w, h) = message {
                 size = (w, h);

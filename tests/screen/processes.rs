@@ -14,7 +14,7 @@ use trainmon::waits::Frame;
 
 const SMALL: (u16, u16) = (80, 24);
 
-/// A frame with everything that the page shows: a launcher, its trainer with workers and a helper, threads.
+/// A frame with everything that the page shows: a launcher, its rank with workers and a helper, threads.
 fn full_frame(job: Job) -> Frame {
     let mut frame = frame(90, job);
     let launcher = ProcessRates {

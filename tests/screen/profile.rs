@@ -9,8 +9,8 @@ use trainmon::diagnosis::Verdict;
 use trainmon::diagnosis::causes::Cause;
 use trainmon::diagnosis::verdict::{Advice, Class};
 use trainmon::profiles::account::{
-    Bound, CollectiveRow, CopyDirection, CopyRow, DeviceAccount, EfficiencyAccount, EfficiencyRow, IdleBy,
-    IdleReason, IdleRow, KernelRow, LoopAccount, ModuleRow, OperatorRow, ProfileAccount, StepMark, SyncRow,
+    Bound, CollectiveRow, CopyDirection, CopyRow, EfficiencyAccount, EfficiencyRow, GpuAccount, IdleBy, IdleReason,
+    IdleRow, KernelRow, LoopAccount, ModuleRow, OperatorRow, ProfileAccount, StepMark, SyncRow,
 };
 use trainmon::tui::pages::Page;
 use trainmon::tui::{App, AppOptions, Theme};
@@ -22,9 +22,9 @@ const SMALL: (u16, u16) = (80, 24);
 const PROFILE: char = '0';
 const RAW: &str = "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_bf16_256x128_64x3_tn_align8>(Params)";
 
-fn device(index: i64) -> DeviceAccount {
+fn device(index: i64) -> GpuAccount {
     let idle_by = IdleBy { input_wait: 0.2, sync: 0.11, launch: 0.02, operator: 0.08, python: 0.05 };
-    DeviceAccount {
+    GpuAccount {
         index,
         name: Some("NVIDIA H100 80GB HBM3".into()),
         multiprocessors: Some(132),
@@ -39,7 +39,7 @@ fn device(index: i64) -> DeviceAccount {
         median_kernel_us: Some(6.0),
         streams: 2,
         few_blocks: Some(0.3),
-        ..DeviceAccount::default()
+        ..GpuAccount::default()
     }
 }
 
@@ -224,7 +224,7 @@ fn the_page_fits_every_size() {
     for size in SIZES {
         let app = page_of(PLAIN, size, judged());
         insta::assert_snapshot!(format!("profile_{}x{}", size.0, size.1), text(&app, size));
-        assert_eq!(text(&page_of(*COLOUR, size, judged()), size), text(&app, size), "color changes no character");
+        assert_eq!(text(&page_of(*COLOR, size, judged()), size), text(&app, size), "color changes no character");
     }
     let screen = text(&page_of(ASCII, SMALL, judged()), SMALL);
     assert!(screen.is_ascii(), "{screen}");

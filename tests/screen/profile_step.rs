@@ -271,7 +271,7 @@ fn a_click_on_a_gap_puts_the_cursor_there() {
 
 #[test]
 fn the_gap_under_the_cursor_is_reversed_and_no_other() {
-    let app = page(*COLOUR, SIZE, step());
+    let app = page(*COLOR, SIZE, step());
     let (_, y) = at(&app, SIZE, "GPU 0 idle ");
     let buf = draw(&app, SIZE);
     let reversed: Vec<u16> =
@@ -370,7 +370,7 @@ proptest! {
         clicks in proptest::collection::vec((0_u16..220, 0_u16..70), 0..4),
     ) {
         let drawn = DrawnStep { step: Some((1, 1)), length_ms, lanes, left_out: 0, gaps };
-        for theme in [PLAIN, ASCII, *COLOUR] {
+        for theme in [PLAIN, ASCII, *COLOR] {
             let mut app = page(theme, size, drawn.clone());
             for key in &keys {
                 let code = [KeyCode::Left, KeyCode::Right, KeyCode::Char('['), KeyCode::Char(']'), KeyCode::Char('+'),

@@ -212,9 +212,9 @@ fn the_processes_of_all_ranks_are_asked_and_the_attached_one_where_no_loop_is_kn
     assert_eq!(ask(&mut app)[0], Effect::Profile(JobKey::default(), vec![app.job().target.pid]));
     let mut app = fresh(PLAIN, SMALL);
     let mut frame = frame(1, crate::app::Job::default());
-    let mut second = frame.trainers[0].clone();
+    let mut second = frame.ranks[0].clone();
     second.id = id(1235);
-    frame.trainers.push(second);
+    frame.ranks.push(second);
     tell(&mut app, frame, data_loader());
     assert_eq!(ask(&mut app)[0], Effect::Profile(JobKey::default(), vec![1234, 1235]));
 }

@@ -1,4 +1,4 @@
-//! What the screen shows at every size, in colour, without it, and in ASCII.
+//! What the screen shows at every size, in color, without it, and in ASCII.
 
 use std::sync::Arc;
 
@@ -71,14 +71,14 @@ fn overview_in_ascii_has_nothing_but_ascii() {
 }
 
 #[test]
-fn colour_changes_no_character_and_no_colour_has_none() {
+fn color_changes_no_character_and_no_color_has_none() {
     for size in SIZES {
-        let colour = draw(&running(*COLOUR, size, Job::default()), size);
+        let color = draw(&running(*COLOR, size, Job::default()), size);
         let plain = draw(&running(PLAIN, size, Job::default()), size);
-        assert_eq!(rows(&colour), rows(&plain));
+        assert_eq!(rows(&color), rows(&plain));
         let reset = ratatui::style::Color::Reset;
         assert!(plain.content.iter().all(|c| c.fg == reset && c.bg == reset));
-        assert!(colour.content.iter().any(|c| c.fg != reset));
+        assert!(color.content.iter().any(|c| c.fg != reset));
     }
 }
 
@@ -166,7 +166,7 @@ fn what_was_not_measured_is_a_dash() {
     let mut app = fresh(PLAIN, size);
     let mut empty = frame(1, Job::default());
     empty.gpus.clear();
-    empty.trainers.clear();
+    empty.ranks.clear();
     empty.host = Default::default();
     empty.storage = Default::default();
     empty.job = Default::default();

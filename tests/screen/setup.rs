@@ -24,7 +24,7 @@ fn at(app: &mut App, row: usize, code: KeyCode) -> Vec<Effect> {
 
 #[test]
 fn the_settings_stand_in_a_list() {
-    let mut app = running(*COLOUR, (80, 24), Job::default());
+    let mut app = running(*COLOR, (80, 24), Job::default());
     press(&mut app, KeyCode::Char('C'));
     insta::assert_snapshot!("setup_80x24", text(&app, (80, 24)));
     at(&mut app, 6, KeyCode::Enter);
@@ -38,7 +38,7 @@ fn the_settings_stand_in_a_list() {
 
 #[test]
 fn on_a_thin_line_charts_are_swept() {
-    let mut app = running(*COLOUR, (120, 40), Job { seconds: 90, ..Job::default() });
+    let mut app = running(*COLOR, (120, 40), Job { seconds: 90, ..Job::default() });
     press(&mut app, KeyCode::F(2));
     let effects = at(&mut app, 2, KeyCode::Char(' '));
     assert!(effects.contains(&Effect::Repaint));
@@ -48,7 +48,7 @@ fn on_a_thin_line_charts_are_swept() {
 
 #[test]
 fn every_setting_changes_what_it_says() {
-    let mut app = opened(AppOptions { theme: *COLOUR, mouse: true, ..AppOptions::default() }, (100, 30));
+    let mut app = opened(AppOptions { theme: *COLOR, mouse: true, ..AppOptions::default() }, (100, 30));
     let word = |app: &App| app.layout().theme.unwrap().to_string();
     assert_eq!(word(&app), "auto");
     at(&mut app, 0, KeyCode::Right);
@@ -70,10 +70,10 @@ fn every_setting_changes_what_it_says() {
     assert_eq!(app.layout().mouse, Some(false));
     at(&mut app, 4, KeyCode::Enter);
     assert!(text(&app, (100, 30)).is_ascii());
-    let coloured = |app: &App| draw(app, (100, 30)).content.iter().any(|c| c.fg != ratatui::style::Color::Reset);
-    assert!(coloured(&app));
+    let colored = |app: &App| draw(app, (100, 30)).content.iter().any(|c| c.fg != ratatui::style::Color::Reset);
+    assert!(colored(&app));
     at(&mut app, 5, KeyCode::Enter);
-    assert!(!coloured(&app));
+    assert!(!colored(&app));
     let before = text(&app, (100, 30));
     at(&mut app, 7, KeyCode::Enter);
     assert!(before.contains("config file: signals = true") && text(&app, (100, 30)).contains("off"));
@@ -82,7 +82,7 @@ fn every_setting_changes_what_it_says() {
 }
 
 #[test]
-fn a_terminal_without_colours_gets_none() {
+fn a_terminal_without_colors_gets_none() {
     let mut app =
         opened(AppOptions { theme: Theme::plain(false), depth: Depth::None, ..AppOptions::default() }, (100, 30));
     at(&mut app, 5, KeyCode::Enter);

@@ -62,7 +62,7 @@ fn drawn(rows: &[(&str, Style)], width: u16) -> String {
 #[test]
 fn whole_screens_become_small_well_formed_pictures() {
     for (size, most) in [((80, 24), 60_000), ((120, 40), 150_000), ((200, 60), 300_000)] {
-        for theme in [PLAIN, ASCII, *COLOUR] {
+        for theme in [PLAIN, ASCII, *COLOR] {
             let buf = draw(&running(theme, size, Job::default()), size);
             let document = svg(&buf, &theme.palette);
             let texts = well_formed(&document).unwrap().concat();
@@ -80,7 +80,7 @@ fn whole_screens_become_small_well_formed_pictures() {
 }
 
 #[test]
-fn runs_have_their_place_length_and_colour() {
+fn runs_have_their_place_length_and_color() {
     let orange = Style::new().fg(Color::Indexed(178)).add_modifier(Modifier::BOLD);
     let document = drawn(&[("ab cd   ef", orange)], 12);
     assert!(document.contains("<g fill=\"#d7af00\" font-weight=\"bold\">"), "{document}");
@@ -90,7 +90,7 @@ fn runs_have_their_place_length_and_colour() {
 }
 
 #[test]
-fn reversed_dim_and_named_colours_are_what_a_terminal_shows() {
+fn reversed_dim_and_named_colors_are_what_a_terminal_shows() {
     let document = drawn(&[("x", Style::new().fg(Color::Red).add_modifier(Modifier::REVERSED))], 1);
     assert!(document.contains("<path fill=\"#cd0000\" d=\"M0 0h8v16h-8z\"/>"), "{document}");
     assert!(document.contains("<g fill=\"#121212\">"), "{document}");
@@ -137,7 +137,7 @@ fn hostile_text_stays_text() {
 }
 
 fn style() -> impl Strategy<Value = Style> {
-    let colour = || {
+    let color = || {
         prop_oneof![
             Just(Color::Reset),
             Just(Color::LightCyan),
@@ -145,7 +145,7 @@ fn style() -> impl Strategy<Value = Style> {
             any::<(u8, u8, u8)>().prop_map(|(r, g, b)| Color::Rgb(r, g, b)),
         ]
     };
-    (colour(), colour(), any::<u16>())
+    (color(), color(), any::<u16>())
         .prop_map(|(fg, bg, bits)| Style::new().fg(fg).bg(bg).add_modifier(Modifier::from_bits_truncate(bits)))
 }
 

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use trainmon::sample::SourceState;
-use trainmon::sample::gpu::{GpuDevice, GpuSample};
+use trainmon::sample::gpu::{GpuReading, GpuSample};
 use trainmon::sources::gpu::{self, GpuReader};
-use trainmon::sources::simulated_device::state::name_bytes;
-use trainmon::sources::simulated_device::{DeviceState, SimulatedGpu, monotonic_ns};
+use trainmon::sources::simulated_gpu::state::name_bytes;
+use trainmon::sources::simulated_gpu::{SimulatedGpu, SimulatedGpuState, monotonic_ns};
 
 use crate::process::{Target, library, pause, this_test};
 
@@ -53,7 +53,7 @@ fn state_path() -> PathBuf {
     PathBuf::from(std::env::var_os(STATE).unwrap())
 }
 
-pub fn owner(devices: &[DeviceState]) -> SimulatedGpu {
+pub fn owner(devices: &[SimulatedGpuState]) -> SimulatedGpu {
     SimulatedGpu::create(&state_path(), devices).unwrap()
 }
 
@@ -65,19 +65,19 @@ pub fn read(reader: &mut Box<dyn GpuReader>) -> GpuSample {
     reader.read(monotonic_ns()).unwrap()
 }
 
-pub fn spec() -> DeviceState {
-    DeviceState {
+pub fn spec() -> SimulatedGpuState {
+    SimulatedGpuState {
         name: name_bytes("Test A10G"),
         memory_used_bytes: 9 << 30,
         owner_memory_bytes: 8 << 30,
         clock_event_reasons: 0x4,
         gpm_supported: 1,
-        ..DeviceState::default()
+        ..SimulatedGpuState::default()
     }
 }
 
 /// Everything of a device that is not identity and not a list.
-fn readings(device: &GpuDevice) -> Vec<(&'static str, bool)> {
+fn readings(device: &GpuReading) -> Vec<(&'static str, bool)> {
     vec![
         ("utilization", device.utilization_pct.is_some()),
         ("memory utilization", device.memory_utilization_pct.is_some()),
@@ -187,24 +187,24 @@ fn points_come_once_in_order_and_add_up() {
 #[test]
 fn processes_share_a_device_and_leave_it() {
     alone("processes_share_a_device_and_leave_it", "", || {
-        let mut neighbour = Target::sleeping();
-        let mut owner = owner(&[DeviceState {
-            neighbour_pid: u64::from(neighbour.id()),
-            neighbour_memory_bytes: 1 << 30,
+        let mut other_process = Target::sleeping();
+        let mut owner = owner(&[SimulatedGpuState {
+            other_pid: u64::from(other_process.id()),
+            other_memory_bytes: 1 << 30,
             ..spec()
         }]);
         let mut reader = open();
         owner.launch(Duration::from_millis(300)).unwrap();
         let length_ns = 900_000_000;
-        owner.update(0, |device| device.neighbour_queue.launch(monotonic_ns(), length_ns)).unwrap();
+        owner.update(0, |device| device.other_queue.launch(monotonic_ns(), length_ns)).unwrap();
         pause(1_100);
         let sample = read(&mut reader);
         let by_pid = |pid| sample.devices[0].processes.iter().find(|process| process.pid == pid).copied().unwrap();
         assert!(close(by_pid(std::process::id()).sm_utilization_pct, 30, 12), "{sample:?}");
-        assert!(close(by_pid(neighbour.id()).sm_utilization_pct, 85, 15), "{sample:?}");
-        assert_eq!(by_pid(neighbour.id()).memory_bytes, Some(1 << 30));
+        assert!(close(by_pid(other_process.id()).sm_utilization_pct, 85, 15), "{sample:?}");
+        assert_eq!(by_pid(other_process.id()).memory_bytes, Some(1 << 30));
 
-        neighbour.end();
+        other_process.end();
         pause(500);
         let device = read(&mut reader).devices.remove(0);
         assert_eq!(device.processes.len(), 1);

@@ -2,7 +2,7 @@
 //! namespace, averaged power, a driver lock that process lists hold. Each case in a process of its own: see `nvml.rs`.
 use std::time::{Duration, Instant};
 
-use trainmon::sources::simulated_device::monotonic_ns;
+use trainmon::sources::simulated_gpu::monotonic_ns;
 
 use crate::nvml::{SECOND, alone_in, close, open, owner, read, spec};
 use crate::process::pause;

@@ -22,10 +22,10 @@ use trainmon::sample::{MountKind, ProcessId, ProcessRole, Sample, Sources};
 use trainmon::text::format::Unit;
 use trainmon::tui::{self, App, AppOptions, Effect, Message, Theme, keys};
 use trainmon::waits::Frame;
-use trainmon::waits::frame::{TrainerRates, WorkerRates};
+use trainmon::waits::frame::{RankRates, WorkerRates};
 use trainmon::waits::time_split::TimeSplit;
 
-pub static COLOUR: LazyLock<Theme> = LazyLock::new(Theme::default);
+pub static COLOR: LazyLock<Theme> = LazyLock::new(Theme::default);
 pub const PLAIN: Theme = Theme::plain(false);
 pub const ASCII: Theme = Theme::plain(true);
 
@@ -63,7 +63,7 @@ pub fn frame(t: u64, job: Job) -> Frame {
     let workers: Vec<WorkerRates> = (0..job.workers)
         .map(|n| WorkerRates {
             id: id(1301 + n),
-            trainer: 1234,
+            rank: 1234,
             busy: Some(0.93 - 0.05 * f64::from(n % 3)),
             io_wait: Some(0.02 + 0.05 * f64::from(n % 3)),
             runnable: Some(0.03),
@@ -81,7 +81,7 @@ pub fn frame(t: u64, job: Job) -> Frame {
     let mut processes = vec![ProcessRates {
         id: id(1234),
         parent: 1200,
-        role: ProcessRole::Trainer,
+        role: ProcessRole::Rank,
         command: Arc::from("python train.py --data /data/imagenet --epochs 90 --batch-size 256"),
         comm: Arc::from("python"),
         state: 'S',
@@ -139,7 +139,7 @@ pub fn frame(t: u64, job: Job) -> Frame {
             age_s: Some(900.0 + t as f64),
             ..JobRates::default()
         },
-        trainers: vec![TrainerRates {
+        ranks: vec![RankRates {
             id: id(1234),
             seconds_seen: 1.0,
             samples: 40,
@@ -152,7 +152,7 @@ pub fn frame(t: u64, job: Job) -> Frame {
                 other: 0.05,
             },
             steps: Some(1),
-            ..TrainerRates::default()
+            ..RankRates::default()
         }],
         workers,
         processes,
@@ -531,7 +531,7 @@ pub fn text(app: &App, size: (u16, u16)) -> String {
     rows(&draw(app, size)).join("\n")
 }
 
-/// What a process, a file or a device may call itself to retitle, recolour or break a line, to turn the reading direction,
+/// What a process, a file or a device may call itself to retitle, recolor or break a line, to turn the reading direction,
 /// and to take two cells or none.
 pub const HOSTILE_NAMES: [&str; 7] = [
     "\x1b]0;owned\x07\x1b[2J\x1b[31mred",

@@ -3,7 +3,7 @@
 //!
 //! Tests load it by dlopen in the driver library's place. The environment of the loading process steers it:
 //! `TRAINMON_SIMULATED_DEVICE` names the state file (unset or absent: no devices), `FAKE_NVML_SLOW_PCIE=1` makes each PCIe
-//! rate take 20 ms as on real devices, and `FAKE_NVML_FAIL` is a comma list of failures, read at initialisation:
+//! rate take 20 ms as on real devices, and `FAKE_NVML_FAIL` is a comma list of failures, read at initialization:
 //! - `init_fails`, `no_driver`, `no_permission`, `version_mismatch`: what `nvmlInit_v2` answers;
 //! - `no_devices`; `lost`: every device call answers that the GPU is lost (one device: the state file's own flag);
 //! - `unsupported:FUNCTION`, `fail:FUNCTION_CODE` (an nvmlReturn_t), `hang:FUNCTION_MS` (sleeps first);
@@ -22,7 +22,7 @@
 //! `FAKE_NVML_CRASH` names a file: once it is there the next device call crashes in the way that it says.
 //!
 //! Like a driver it takes a utilisation point of each device about every 167 ms into a ring of 120, from a thread that runs
-//! between initialisation and shutdown; `nvmlDeviceGetUtilizationRates` is the last completed point.
+//! between initialization and shutdown; `nvmlDeviceGetUtilizationRates` is the last completed point.
 #![allow(unsafe_code, missing_docs, non_snake_case, reason = "exports C functions under NVML's names")]
 #![allow(
     clippy::missing_safety_doc,
@@ -40,8 +40,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nvml_wrapper_sys::bindings as sys;
-use trainmon::sources::simulated_device::{
-    DeviceState, Meter, MeterActivity, Reading, StateFile, activity, monotonic_ns,
+use trainmon::sources::simulated_gpu::{
+    Meter, MeterActivity, Reading, SimulatedGpuState, StateFile, activity, monotonic_ns,
 };
 
 type Handle = *mut c_void;
@@ -107,7 +107,7 @@ struct Point {
     unix_us: u64,
     seen: MeterActivity,
     owner: Option<u32>,
-    neighbour: Option<u32>,
+    other_process: Option<u32>,
 }
 
 impl Library {
@@ -148,7 +148,7 @@ impl Library {
         self.devices = (0..count).map(|_| Device::default()).collect();
     }
 
-    fn state(&self, index: usize) -> Option<DeviceState> {
+    fn state(&self, index: usize) -> Option<SimulatedGpuState> {
         let (file, _) = self.file.as_ref()?;
         let state = file.read(u32::try_from(index).ok()?).ok().flatten()?;
         Some(state.without_the_dead(|pid| Path::new("/proc").join(pid.to_string()).exists()))
@@ -168,7 +168,12 @@ impl Library {
                     continue;
                 }
                 device.ring.truncate(RING - 1);
-                device.ring.push_front(Point { unix_us, seen, owner: state.owner(), neighbour: state.neighbour() });
+                device.ring.push_front(Point {
+                    unix_us,
+                    seen,
+                    owner: state.owner(),
+                    other_process: state.other_process(),
+                });
             }
         }
     }
@@ -185,7 +190,7 @@ fn pct(share: f64) -> c_uint {
 /// What a device call begins with: failures asked for, then the device's position, its record and its last point.
 struct Call {
     index: usize,
-    state: DeviceState,
+    state: SimulatedGpuState,
     last: MeterActivity,
     /// Share of the time that the power reading covers in which the device worked.
     powered: f64,
@@ -693,8 +698,8 @@ pub unsafe extern "C" fn nvmlDeviceGetComputeRunningProcesses_v3(
     let items = |call: &Call| {
         let named = |pid: Option<u32>| pid.map(|pid| call.name(pid));
         let owner = process(named(call.state.owner()), call.state.owner_memory_bytes);
-        let neighbour = process(named(call.state.neighbour()), call.state.neighbour_memory_bytes);
-        Ok([owner, neighbour].into_iter().flatten().collect())
+        let other_process = process(named(call.state.other_process()), call.state.other_memory_bytes);
+        Ok([owner, other_process].into_iter().flatten().collect())
     };
     // SAFETY: as in `list`.
     unsafe { answer_list("nvmlDeviceGetComputeRunningProcesses_v3", device, count, out, items) }
@@ -798,8 +803,8 @@ pub unsafe extern "C" fn nvmlDeviceGetProcessUtilization(
             .filter(|sample| sample.smUtil > 0)
         };
         let owner = used(call.state.owner(), |point| (point.owner, point.seen.owner));
-        let neighbour = used(call.state.neighbour(), |point| (point.neighbour, point.seen.neighbour));
-        let items: Vec<_> = [owner, neighbour].into_iter().flatten().collect();
+        let other_process = used(call.state.other_process(), |point| (point.other_process, point.seen.other_process));
+        let items: Vec<_> = [owner, other_process].into_iter().flatten().collect();
         if items.is_empty() { Err(NOT_FOUND) } else { Ok(items) }
     };
     // SAFETY: as in `list`.

@@ -73,10 +73,10 @@ impl Site for Served {
 /// Takes the other ranks of a recording away.
 fn keep_rank(sample: &mut Sample, keep: usize) {
     let job = Arc::make_mut(sample.job.as_mut().unwrap());
-    let trainers: Vec<u32> =
-        job.processes.iter().filter(|one| one.role == ProcessRole::Trainer).map(|one| one.id.pid).collect();
+    let ranks: Vec<u32> =
+        job.processes.iter().filter(|one| one.role == ProcessRole::Rank).map(|one| one.id.pid).collect();
     let mut gone: BTreeSet<u32> =
-        trainers.iter().enumerate().filter(|(at, _)| *at != keep).map(|(_, pid)| *pid).collect();
+        ranks.iter().enumerate().filter(|(at, _)| *at != keep).map(|(_, pid)| *pid).collect();
     for process in &job.processes {
         if gone.contains(&process.parent) {
             gone.insert(process.id.pid);
@@ -95,7 +95,7 @@ fn place(sample: &mut Sample, at: usize, planned: &Planned) {
     let (name, slurm_job_id) = (Some(planned.run.as_str().into()), Some(planned.slurm.as_str().into()));
     job.run = RunIdentity { name, slurm_job_id, ends_unix_s: None };
     let place = RankPlace { rank: planned.rank, world: planned.world, local_world: Some(1) };
-    for process in job.processes.iter_mut().filter(|process| process.role == ProcessRole::Trainer) {
+    for process in job.processes.iter_mut().filter(|process| process.role == ProcessRole::Rank) {
         process.rank = Some(place);
     }
     for (nth, gpu) in

@@ -22,7 +22,7 @@ use trainmon::tui::terminal::{Terminal, TerminalOptions};
 use trainmon::tui::theme::Depth;
 use trainmon::tui::{self, Theme};
 
-use app::{COLOUR, Job, running};
+use app::{COLOR, Job, running};
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -61,11 +61,11 @@ fn echo() {
 /// The theme that the mode names.
 fn theme(mode: &str) -> Theme {
     let depth = match mode {
-        "colours-16" => Depth::Ansi16,
-        "colours-none" => Depth::None,
+        "colors-16" => Depth::Ansi16,
+        "colors-none" => Depth::None,
         _ => Depth::Indexed256,
     };
-    Theme { depth, ..*COLOUR }
+    Theme { depth, ..*COLOR }
 }
 
 fn draw(mode: &str) {

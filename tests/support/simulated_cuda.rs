@@ -16,7 +16,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use trainmon::sources::simulated_device::{Queue, monotonic_ns};
+use trainmon::sources::simulated_gpu::{Queue, monotonic_ns};
 
 /// Launches that may be outstanding before the next one waits; CUDA's launch queue holds about as many.
 const MOST_QUEUED: usize = 1024;

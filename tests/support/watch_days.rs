@@ -105,15 +105,15 @@ fn read_all() -> Vec<Source> {
 /// A frame as if it came from another job, whose loops go on in it.
 fn adopted(frame: &Frame, host: &Frame) -> Frame {
     let mut frame = frame.clone();
-    for (own, theirs) in frame.trainers.iter_mut().zip(&host.trainers) {
+    for (own, theirs) in frame.ranks.iter_mut().zip(&host.ranks) {
         let before = std::mem::replace(&mut own.id, theirs.id);
         own.place = theirs.place;
         if let Some(chain) = &mut own.chain {
             let host = theirs.chain.as_ref();
             (chain.process, chain.tid) = host.map_or((theirs.id, theirs.id.pid), |chain| (chain.process, chain.tid));
         }
-        let workers = frame.workers.iter_mut().filter(|worker| worker.trainer == before.pid);
-        workers.for_each(|worker| worker.trainer = theirs.id.pid);
+        let workers = frame.workers.iter_mut().filter(|worker| worker.rank == before.pid);
+        workers.for_each(|worker| worker.rank = theirs.id.pid);
         let stacks = frame.stacks.iter_mut().filter(|stacks| stacks.id == before);
         stacks.for_each(|stacks| stacks.id = theirs.id);
     }
@@ -122,12 +122,12 @@ fn adopted(frame: &Frame, host: &Frame) -> Frame {
 
 /// The loop takes steps that are so many times as long.
 fn slower(frame: &mut Frame, times: f64) {
-    for trainer in &mut frame.trainers {
-        let fewer = (trainer.step_lengths_s.len() as f64 / times).round() as usize;
-        trainer.step_lengths_s.truncate(fewer.max(1));
-        trainer.step_lengths_s.iter_mut().for_each(|length| *length *= times as f32);
-        trainer.steps = trainer.steps.map(|steps| (steps as f64 / times).round() as u64);
-        if let Some(counted) = &mut trainer.counted {
+    for rank in &mut frame.ranks {
+        let fewer = (rank.step_lengths_s.len() as f64 / times).round() as usize;
+        rank.step_lengths_s.truncate(fewer.max(1));
+        rank.step_lengths_s.iter_mut().for_each(|length| *length *= times as f32);
+        rank.steps = rank.steps.map(|steps| (steps as f64 / times).round() as u64);
+        if let Some(counted) = &mut rank.counted {
             counted.per_s /= times;
         }
     }
@@ -135,16 +135,16 @@ fn slower(frame: &mut Frame, times: f64) {
 
 /// The job does nothing.
 fn still(frame: &mut Frame) {
-    for trainer in &mut frame.trainers {
-        trainer.step_lengths_s.clear();
-        trainer.wait_lengths_s.clear();
-        trainer.steps = trainer.steps.map(|_| 0);
-        trainer.counted = None;
-        trainer.split_s = TimeSplit { other: trainer.seconds_seen, ..TimeSplit::default() };
-        (trainer.measured_s, trainer.chain, trainer.running_s) = (None, None, 0.0);
-        trainer.cpu_pct = Some(0.0);
+    for rank in &mut frame.ranks {
+        rank.step_lengths_s.clear();
+        rank.wait_lengths_s.clear();
+        rank.steps = rank.steps.map(|_| 0);
+        rank.counted = None;
+        rank.split_s = TimeSplit { other: rank.seconds_seen, ..TimeSplit::default() };
+        (rank.measured_s, rank.chain, rank.running_s) = (None, None, 0.0);
+        rank.cpu_pct = Some(0.0);
     }
-    frame.stacks.retain(|stacks| stacks.role != ProcessRole::Trainer);
+    frame.stacks.retain(|stacks| stacks.role != ProcessRole::Rank);
     frame.workers.clear();
     frame.job.cpu_pct = Some(0.0);
     for gpu in &mut frame.gpus {
@@ -375,9 +375,9 @@ fn planted(which: usize, sources: &[Source], at: usize, seed: u64) -> Option<[Op
     let mut random = Rng::with_seed(seed);
     let source = &sources[at];
     let host = &source.all[source.steady].0;
-    let trainer = host.trainers.first()?;
+    let rank = host.ranks.first()?;
     let has_steps = source.all[source.steady..].iter().any(|(frame, _)| {
-        frame.trainers.first().is_some_and(|one| !one.step_lengths_s.is_empty() || one.counted.is_some())
+        frame.ranks.first().is_some_and(|one| !one.step_lengths_s.is_empty() || one.counted.is_some())
     });
     let is_late =
         |source: &Source| source.name.starts_with("rank-straggler") || source.name.starts_with("eight-ranks");
@@ -385,7 +385,7 @@ fn planted(which: usize, sources: &[Source], at: usize, seed: u64) -> Option<[Op
         0 => {
             let apart = |other: &&Source| {
                 other.is_steady() && (other.class != source.class)
-                    && other.all[other.steady].0.trainers.len() == host.trainers.len()
+                    && other.all[other.steady].0.ranks.len() == host.ranks.len()
                     && other.phase == Phase::Training
                     // Saving is told later.
                     && other.cause != Some(Cause::CheckpointWrite)
@@ -398,7 +398,7 @@ fn planted(which: usize, sources: &[Source], at: usize, seed: u64) -> Option<[Op
         _ => None,
     };
     let may_have = match which {
-        1 | 2 => trainer.steps.is_some(),
+        1 | 2 => rank.steps.is_some(),
         3 => has_steps,
         4 => source.name.starts_with("rank-") && !is_late(source),
         5..=10 if source.phase != Phase::Training => false,

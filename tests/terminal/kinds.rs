@@ -1,4 +1,4 @@
-//! The whole program in terminals of all kinds: the form of its colours, its popups while the size changes, the mouse
+//! The whole program in terminals of all kinds: the form of its colors, its popups while the size changes, the mouse
 //! left alone, and the clipboard from inside GNU screen.
 
 use std::time::Instant;
@@ -14,7 +14,7 @@ fn attached(target: &Target, environment: &[(&str, &str)]) -> Screen {
     Screen::attached(target, &[], &Conditions { size: (120, 40), environment, ..Conditions::default() })
 }
 
-/// The forms of the colours that were sent: 30–37 and 90–97, `38;5`, `38;2`.
+/// The forms of the colors that were sent: 30–37 and 90–97, `38;5`, `38;2`.
 fn forms(text: &str) -> [bool; 3] {
     let mut found = [false; 3];
     let ours = text.split("\x1b[?1049").nth(1).unwrap();
@@ -33,7 +33,7 @@ fn forms(text: &str) -> [bool; 3] {
 }
 
 #[test]
-fn each_terminal_is_sent_colours_in_the_form_that_it_knows() {
+fn each_terminal_is_sent_colors_in_the_form_that_it_knows() {
     let target = Target::sleeping();
     let (named, indexed, direct) = ([true, false, false], [false, true, false], [false, false, true]);
     let screen = [("TERM", "screen"), ("STY", "7.pts-1.host"), ("COLORTERM", "truecolor")];

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use trainmon::sources::simulated_device::{DeviceState, SimulatedGpu};
+use trainmon::sources::simulated_gpu::{SimulatedGpu, SimulatedGpuState};
 
 use crate::process::{PROGRAM, library, two_candidates};
 use crate::pty::{Conditions, Left, Screen};
@@ -73,7 +73,8 @@ fn whoever_holds_device_memory_comes_first() {
     std::fs::write(folder.join("stat"), stat).unwrap();
     std::fs::write(folder.join("cmdline"), "./job\0--fast\0").unwrap();
     let state = proc.path().join("device");
-    let device = DeviceState { owner_memory_bytes: 8 << 30, memory_used_bytes: 9 << 30, ..DeviceState::default() };
+    let device =
+        SimulatedGpuState { owner_memory_bytes: 8 << 30, memory_used_bytes: 9 << 30, ..SimulatedGpuState::default() };
     let _owner = SimulatedGpu::create(&state, &[device]).unwrap();
     let arguments = ["--proc-root", proc.path().to_str().unwrap(), "--nvml-lib", &library("fake_nvml")];
     let environment = [("TRAINMON_SIMULATED_DEVICE", state.to_str().unwrap())];
@@ -92,7 +93,7 @@ fn a_driver_that_hangs_holds_up_neither_list_nor_keys() {
     two_candidates(proc.path());
     let arguments = ["--proc-root", proc.path().to_str().unwrap(), "--nvml-lib", &library("fake_nvml")];
     let state = proc.path().join("device");
-    let _owner = SimulatedGpu::create(&state, &[DeviceState::default()]).unwrap();
+    let _owner = SimulatedGpu::create(&state, &[SimulatedGpuState::default()]).unwrap();
     let environment = [
         ("TRAINMON_SIMULATED_DEVICE", state.to_str().unwrap()),
         ("FAKE_NVML_FAIL", "hang:nvmlDeviceGetPowerUsage_60000"),

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
-use trainmon::sources::simulated_device::{DeviceState, SimulatedGpu};
+use trainmon::sources::simulated_gpu::{SimulatedGpu, SimulatedGpuState};
 use trainmon::tui::keys::Action;
 use trainmon::tui::pages::Page;
 
@@ -201,7 +201,7 @@ fn a_crash_in_the_drivers_library_leaves_the_terminal_as_it_was() {
         let folder = tempfile::tempdir().unwrap();
         let state = folder.path().join("device");
         let trigger = folder.path().join("crash");
-        let _owner = SimulatedGpu::create(&state, &[DeviceState::default()]).unwrap();
+        let _owner = SimulatedGpu::create(&state, &[SimulatedGpuState::default()]).unwrap();
         let environment =
             [("TRAINMON_SIMULATED_DEVICE", state.to_str().unwrap()), ("FAKE_NVML_CRASH", trigger.to_str().unwrap())];
         let given = Conditions { environment: &environment, ..Conditions::default() };

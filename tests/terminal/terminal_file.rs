@@ -147,9 +147,9 @@ fn a_mouse_that_was_left_to_the_terminal_stays_so_after_a_stop() {
 }
 
 #[test]
-fn sixteen_colours_go_out_as_every_terminal_knows_them() {
+fn sixteen_colors_go_out_as_every_terminal_knows_them() {
     for (depth, forms) in [("16", [true, false]), ("256", [false, true]), ("none", [false, false])] {
-        let seen = run(&format!("colours-{depth}"));
+        let seen = run(&format!("colors-{depth}"));
         // What the helper writes before and after is not of the screen.
         let text = seen.text();
         let ours = text.split("\x1b[?1049").nth(1).unwrap();
@@ -162,16 +162,16 @@ fn sixteen_colours_go_out_as_every_terminal_knows_them() {
         let old = parameters.iter().filter(|p| !new(p)).flat_map(|p| p.split(';'));
         let old = old.filter_map(|n| n.parse::<u32>().ok()).any(|n| matches!(n, 30..=37 | 90..=97));
         assert_eq!([old, parameters.iter().any(|p| new(p))], forms, "{depth}: {parameters:?}");
-        // What was written is what was meant: the badge and the charts have their colours. What stood there before it was
+        // What was written is what was meant: the badge and the charts have their colors. What stood there before it was
         // wiped off:
         let drawn = text.rsplit_once("\x1b[J").map_or(text.as_str(), |(drawn, _)| drawn);
         let terminal = shown_after(drawn.as_bytes(), SIZE);
         let screen = terminal.screen();
-        let colours: std::collections::BTreeSet<String> = (0..SIZE.1)
+        let colors: std::collections::BTreeSet<String> = (0..SIZE.1)
             .flat_map(|y| (0..SIZE.0).map(move |x| (y, x)))
             .filter_map(|(y, x)| Some(format!("{:?}", screen.cell(y, x)?.fgcolor())))
             .collect();
-        assert_eq!(colours.len() > 3, depth != "none", "{depth}: {colours:?}");
+        assert_eq!(colors.len() > 3, depth != "none", "{depth}: {colors:?}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! What goes over the wire: plain characters and known sequences alone, whatever a process calls itself; no colours and
+//! What goes over the wire: plain characters and known sequences alone, whatever a process calls itself; no colors and
 //! no more than ASCII where the terminal has none.
 
 use trainmon::tui::keys::Action;
@@ -7,7 +7,7 @@ use trainmon::tui::pages::Page;
 use crate::process::Target;
 use crate::pty::{Conditions, ESC, Left, Screen, key};
 
-/// A name that would retitle, recolour, move and clear, turn the reading direction, and take two cells or none.
+/// A name that would retitle, recolor, move and clear, turn the reading direction, and take two cells or none.
 const HOSTILE: &str = concat!(
     "\x1b]0;OWNED\x07\x1b[31;1mRED\x1b[2J\x1b[1;1H\x1bP$q\x1b\\\x1b[?1049l\x1bc\u{9b}31m\u{90}\u{9d}x\u{9c}",
     "\n\r\t\x08\x7f\x0e\u{202e}LTR\u{2066}\u{200f}e\u{301}\u{301}漢字🧑‍🔬\u{feff}\u{ad}"
@@ -59,7 +59,7 @@ fn pieces(text: &str) -> Vec<Piece> {
     all
 }
 
-/// What no frame of ours holds: all but text, movement, clearing, colours, the modes that we set, and the clipboard.
+/// What no frame of ours holds: all but text, movement, clearing, colors, the modes that we set, and the clipboard.
 fn odd(text: &str) -> Vec<Piece> {
     let numbers = |p: &str| p.chars().all(|c| c.is_ascii_digit() || c == ';');
     pieces(text)
@@ -147,20 +147,20 @@ fn the_c_locale_and_ascii_get_ascii_alone() {
     }
 }
 
-/// The colours of a text that was written: numbers of SGR parameters that set one.
-fn colours(text: &str) -> Vec<String> {
-    let coloured = |number: &str| matches!(number.parse::<u32>(), Ok(30..=38 | 40..=48 | 58 | 90..=97 | 100..=107));
+/// The colors of a text that was written: numbers of SGR parameters that set one.
+fn colors(text: &str) -> Vec<String> {
+    let colored = |number: &str| matches!(number.parse::<u32>(), Ok(30..=38 | 40..=48 | 58 | 90..=97 | 100..=107));
     pieces(text)
         .into_iter()
         .filter_map(|piece| match piece {
-            Piece::Control(parameters, 'm') if parameters.split(';').any(coloured) => Some(parameters),
+            Piece::Control(parameters, 'm') if parameters.split(';').any(colored) => Some(parameters),
             _ => None,
         })
         .collect()
 }
 
 #[test]
-fn without_colours_none_is_sent() {
+fn without_colors_none_is_sent() {
     let target = Target::sleeping();
     let plain: &[(&str, &str)] = &[("NO_COLOR", "1")];
     for (environment, option) in [(plain, None), (&[][..], Some("--no-color"))] {
@@ -169,7 +169,7 @@ fn without_colours_none_is_sent() {
         look_round(&mut screen);
         let left = screen.quit();
         left.assert_clean();
-        assert_eq!(colours(&on_screen(&left)), Vec::<String>::new(), "{environment:?} {option:?}");
+        assert_eq!(colors(&on_screen(&left)), Vec::<String>::new(), "{environment:?} {option:?}");
     }
 }
 
@@ -186,6 +186,6 @@ fn a_terminal_nobody_knows_is_drawn_on_all_the_same() {
     }
     let environment = [("TERM", "xterm-256color")];
     let screen = Screen::attached(&target, &[], &Conditions { environment: &environment, ..Conditions::default() });
-    // The opposite of the colourless ones: else they would prove nothing.
-    assert!(!colours(&on_screen(&screen.quit())).is_empty());
+    // The opposite of the colorless ones: else they would prove nothing.
+    assert!(!colors(&on_screen(&screen.quit())).is_empty());
 }

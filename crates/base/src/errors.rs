@@ -88,7 +88,7 @@ pub fn sentence(error: &anyhow::Error) -> String {
 /// A line for standard error, whatever foreign text is in it: nothing in it steers a terminal, and it has at most
 /// [`ERROR_LINE_MAX`] characters; of a longer one the middle is left out.
 pub fn printable(line: &str) -> String {
-    shorten(&crate::text::sanitise(&without_numbers(line.to_owned())), ERROR_LINE_MAX)
+    shorten(&crate::text::sanitize(&without_numbers(line.to_owned())), ERROR_LINE_MAX)
 }
 
 /// Takes the numbers out that the standard library adds to the system's errors, and lets what it says after a colon begin in

@@ -2,7 +2,7 @@
 //!
 //! The name of a process, a file or a driver may contain escape sequences, line breaks, bidirectional overrides or a
 //! hundred combining marks. None of these may reach a terminal or a one-line output, so every string that trainmon did
-//! not write itself passes through [`sanitise`] or [`fit`] first. Nothing here knows what a text is about.
+//! not write itself passes through [`sanitize`] or [`fit`] first. Nothing here knows what a text is about.
 
 pub mod format;
 pub mod json;
@@ -95,7 +95,7 @@ fn is_plain(text: &str) -> bool {
 /// `text` on one line and without anything that could steer a terminal. Borrows if nothing had to change.
 ///
 /// Printable text is returned unchanged; the function is idempotent.
-pub fn sanitise(text: &str) -> Cow<'_, str> {
+pub fn sanitize(text: &str) -> Cow<'_, str> {
     if is_plain(text) {
         return Cow::Borrowed(text);
     }
@@ -137,7 +137,7 @@ pub fn fit_before(text: &str, end: &str, width: usize) -> String {
     let text = text.strip_suffix(end).unwrap_or(text);
     // One cell more than fits, so that the ellipsis shows even where the text ends at a word.
     let cut = fit(&format!("{text} "), room.min(text.width().saturating_sub(1)));
-    format!("{} {}", cut.trim_end(), sanitise(end))
+    format!("{} {}", cut.trim_end(), sanitize(end))
 }
 
 /// Fewest cells of a text that is cut before its end.
@@ -156,7 +156,7 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = String::new();
     let mut used = 0;
-    for word in sanitise(text).split(' ').filter(|w| !w.is_empty()) {
+    for word in sanitize(text).split(' ').filter(|w| !w.is_empty()) {
         let word = word.chars().map(|c| match c.width().unwrap_or(0) {
             w if w > width => (REPLACEMENT, 1),
             w => (c, w),
@@ -248,22 +248,22 @@ mod tests {
 
     #[test]
     fn escapes_and_line_breaks_are_taken_out() {
-        assert_eq!(sanitise("a\x1b[31mb\x07c\nd\te"), "a\u{FFFD}[31mb\u{FFFD}c d e");
-        assert_eq!(sanitise("\u{9b}2J"), "\u{FFFD}2J");
-        assert_eq!(sanitise("exe\u{202E}gpj"), "exe\u{FFFD}gpj");
-        assert_eq!(sanitise("zero\u{200B}width"), "zerowidth");
+        assert_eq!(sanitize("a\x1b[31mb\x07c\nd\te"), "a\u{FFFD}[31mb\u{FFFD}c d e");
+        assert_eq!(sanitize("\u{9b}2J"), "\u{FFFD}2J");
+        assert_eq!(sanitize("exe\u{202E}gpj"), "exe\u{FFFD}gpj");
+        assert_eq!(sanitize("zero\u{200B}width"), "zerowidth");
     }
 
     #[test]
     fn ordinary_text_is_borrowed() {
-        assert!(matches!(sanitise("python train.py --lr 0.1"), Cow::Borrowed(_)));
+        assert!(matches!(sanitize("python train.py --lr 0.1"), Cow::Borrowed(_)));
     }
 
     #[test]
     fn combining_marks_are_bounded() {
         let zalgo = format!("a{}", "\u{0301}".repeat(50));
-        assert_eq!(sanitise(&zalgo).chars().count(), 3);
-        assert_eq!(sanitise("\u{0301}a"), "a");
+        assert_eq!(sanitize(&zalgo).chars().count(), 3);
+        assert_eq!(sanitize("\u{0301}a"), "a");
     }
 
     #[test]
@@ -314,12 +314,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn sanitised_text_holds_nothing_dangerous_and_is_stable(text in any::<String>()) {
-            let once = sanitise(&text).into_owned();
+        fn sanitized_text_holds_nothing_dangerous_and_is_stable(text in any::<String>()) {
+            let once = sanitize(&text).into_owned();
             prop_assert!(!once.chars().any(char::is_control));
             let bidi = once.chars().any(|c| matches!(c, '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}'));
             prop_assert!(!bidi);
-            prop_assert_eq!(sanitise(&once), once.as_str());
+            prop_assert_eq!(sanitize(&once), once.as_str());
         }
 
         #[test]
@@ -346,7 +346,7 @@ mod tests {
             }
             let squeeze = |s: &str| s.chars().filter(|c| *c != ' ').collect::<String>();
             let kept = |c: char| if c.width().unwrap_or(0) > width { REPLACEMENT } else { c };
-            prop_assert_eq!(squeeze(&lines.concat()), squeeze(&sanitise(&text)).chars().map(kept).collect::<String>());
+            prop_assert_eq!(squeeze(&lines.concat()), squeeze(&sanitize(&text)).chars().map(kept).collect::<String>());
         }
 
         #[test]
@@ -355,7 +355,7 @@ mod tests {
             prop_assert!(lines.iter().all(|line| line.width() <= width), "{:?}", lines);
             let letters = |text: &str| text.chars().filter(|c| !c.is_whitespace()).collect::<String>();
             // What may not be shown is taken out before.
-            prop_assert_eq!(letters(&lines.concat()), letters(&sanitise(&text)));
+            prop_assert_eq!(letters(&lines.concat()), letters(&sanitize(&text)));
         }
     }
 }

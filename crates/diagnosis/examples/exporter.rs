@@ -6,7 +6,7 @@ use std::sync::Arc;
 use trainmon_diagnosis::diagnosis::causes::Cause;
 use trainmon_diagnosis::diagnosis::verdict::Class;
 use trainmon_diagnosis::sample::{
-    Access, CpuTimes, GpuDevice, GpuProcess, GpuSample, HostSample, JobSample, Observation, ProcessId, ProcessRole,
+    Access, CpuTimes, GpuProcess, GpuReading, GpuSample, HostSample, JobSample, Observation, ProcessId, ProcessRole,
     ProcessSample, Sample, SampledProcess, SampledThread, SamplerSample, ThreadRole, ThreadSample,
 };
 use trainmon_diagnosis::{Context, Pipeline, RatesOptions};
@@ -27,7 +27,7 @@ fn process(pid: u32, on_cpu_s: f64) -> ProcessSample {
     ProcessSample {
         id: ProcessId { pid, start_ticks: 5 },
         parent: if pid == LOOP { 1 } else { LOOP },
-        role: if pid == LOOP { ProcessRole::Trainer } else { ProcessRole::Worker },
+        role: if pid == LOOP { ProcessRole::Rank } else { ProcessRole::Worker },
         command: "python train.py".into(),
         state: 'S',
         user_ticks: (on_cpu_s * 100.0) as u64,
@@ -45,8 +45,8 @@ fn sampler(now_ns: u64) -> SamplerSample {
     let runs = Observation { state: Some('R'), ..Observation::default() };
     let looked_at = |pid: u32, seen: Vec<u32>| SampledProcess {
         id: ProcessId { pid, start_ticks: 5 },
-        role: if pid == LOOP { ProcessRole::Trainer } else { ProcessRole::Worker },
-        trainer: (pid != LOOP).then_some(LOOP),
+        role: if pid == LOOP { ProcessRole::Rank } else { ProcessRole::Worker },
+        rank: (pid != LOOP).then_some(LOOP),
         threads: vec![SampledThread { tid: pid, role: ThreadRole::Main, seen, ..SampledThread::default() }],
         ..SampledProcess::default()
     };
@@ -80,10 +80,10 @@ fn sample(second: u64) -> Sample {
     // 30% of 8 CPUs are busy.
     let cpu = |cpu| CpuTimes { cpu, user: 30 * second, idle: 70 * second, ..CpuTimes::default() };
     let host = HostSample { monotonic_ns, cpus: (0..8).map(cpu).collect(), ..HostSample::default() };
-    let gpu = GpuDevice {
+    let gpu = GpuReading {
         utilization_pct: Some(25),
         processes: vec![GpuProcess { pid: LOOP, compute: true, ..GpuProcess::default() }],
-        ..GpuDevice::default()
+        ..GpuReading::default()
     };
     let gpus = GpuSample { monotonic_ns, devices: vec![gpu], ..GpuSample::default() };
     Sample {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::diagnosis::loop_time::LoopTime;
 use crate::diagnosis::profiled::{self, TakenProfile};
 use crate::diagnosis::{Context, Diagnosis, LOOK_BACK_S, Verdict};
-use trainmon_base::text::sanitise;
+use trainmon_base::text::sanitize;
 use trainmon_rates::{GpuChoice, RatesOptions};
 use trainmon_sample::Sample;
 use trainmon_sample::recording::Header;
@@ -80,8 +80,8 @@ impl Pipeline {
         let named = || header.gpus.iter().filter_map(|gpu| gpu.parse().ok()).collect();
         let context = Context {
             pid: header.pid,
-            command: sanitise(&header.command).into_owned(),
-            started: sanitise(&header.started).into_owned(),
+            command: sanitize(&header.command).into_owned(),
+            started: sanitize(&header.started).into_owned(),
         };
         Self::new(context, RatesOptions { gpus: gpus.map_or_else(named, <[GpuChoice]>::to_vec) })
     }
@@ -130,7 +130,7 @@ impl Pipeline {
         let before = self.program.replace((Arc::clone(command), target.execs));
         let Some((command_before, execs_before)) = before else { return };
         if command_before != *command {
-            self.context.command = sanitise(command).into_owned();
+            self.context.command = sanitize(command).into_owned();
             self.diagnosis.rename(&self.context.command);
         }
         if execs_before != target.execs {

@@ -7,7 +7,7 @@ use jiff::civil::Date;
 use super::smi_query::{add, column, finish};
 use super::tables::{Days, count_row, next_line, small, time_of_day, unix_ms, whole};
 use super::{ImportContext, ImportError, Imported, ToolReading};
-use trainmon_sample::GpuDevice;
+use trainmon_sample::GpuReading;
 
 /// The command that writes what a report needs.
 const WITH: &str = "nvidia-smi dmon -s pucvmet -o DT";
@@ -18,8 +18,8 @@ const POWER_CAPPED: u64 = 0x4;
 const THERMALLY_SLOWED: u64 = 0x20;
 
 /// Puts the value of a column, by its name in dmon's first header line, into the GPU's readings.
-fn put(gpu: &mut GpuDevice, name: &str, value: &str) {
-    let violation = |gpu: &mut GpuDevice, reason: u64| {
+fn put(gpu: &mut GpuReading, name: &str, value: &str) {
+    let violation = |gpu: &mut GpuReading, reason: u64| {
         if let Some(violated) = whole(value) {
             let mask = gpu.clock_event_reasons.get_or_insert(0);
             *mask |= if violated > 0 { reason } else { 0 };
@@ -66,7 +66,7 @@ pub(super) fn read(mut from: impl BufRead, context: &ImportContext) -> Result<Im
             // Cut off by the end of the tool.
             continue;
         }
-        let mut gpu = GpuDevice::default();
+        let mut gpu = GpuReading::default();
         let (mut date, mut time) = (None, None);
         for (name, value) in columns.iter().zip(values) {
             match name.as_str() {

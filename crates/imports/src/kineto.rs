@@ -7,14 +7,14 @@ use super::merge::process_id;
 use super::profiles::{python_frame, short, window};
 use super::spans::StackTimes;
 use super::{ImportError, Imported, ToolReading};
-use trainmon_profiles::account::{DeviceAccount, StepPart};
+use trainmon_profiles::account::{GpuAccount, StepPart};
 use trainmon_profiles::course::{Course, CourseInterval, LoopPlace, TENTHS};
 use trainmon_profiles::{self as profiles, ProfileError};
 use trainmon_sample::loop_profile::{
     BLOCKED, COLLECTIVE, DATA_LOADER, MAKE_BATCH, NEXT_BATCH, NOTHING_RECORDED, OWN_WORK, SAVING, SYNCHRONIZE,
     TRACE_FILE,
 };
-use trainmon_sample::{GpuDevice, ProfileSample, StackFrame, UtilizationPoint};
+use trainmon_sample::{GpuReading, ProfileSample, StackFrame, UtilizationPoint};
 
 /// Frames that stand for no name of the trace; names follow, two numbers each.
 const WORDS: [&str; 9] =
@@ -98,7 +98,7 @@ fn traced_frame(name: &str) -> Option<StackFrame> {
 }
 
 /// A GPU in an interval.
-fn gpu(device: &DeviceAccount, busy: &[f64; TENTHS], unix_ms: i64, length_ns: i64) -> GpuDevice {
+fn gpu(device: &GpuAccount, busy: &[f64; TENTHS], unix_ms: i64, length_ns: i64) -> GpuReading {
     let tenth_us = length_ns.unsigned_abs() / 1000 / TENTHS as u64;
     let end_us = unix_ms.max(0).unsigned_abs().saturating_mul(1000);
     let pct = |share: f64| (share * 100.0).round() as u32;
@@ -106,12 +106,12 @@ fn gpu(device: &DeviceAccount, busy: &[f64; TENTHS], unix_ms: i64, length_ns: i6
         .iter()
         .zip((0..TENTHS as u64).rev())
         .map(|(share, back)| UtilizationPoint { unix_us: end_us.saturating_sub(back * tenth_us), pct: pct(*share) });
-    GpuDevice {
+    GpuReading {
         index: u32::try_from(device.index).unwrap_or_default(),
         name: device.name.as_deref().map(Into::into),
         utilization_pct: Some(pct(busy.iter().sum::<f64>() / TENTHS as f64)),
         utilization_points: points.collect(),
-        ..GpuDevice::default()
+        ..GpuReading::default()
     }
 }
 

@@ -162,7 +162,7 @@ proptest! {
         if let Ok(imported) = of(format!("[{}]", list.join(","))) {
             prop_assert!((1..=5001).contains(&imported.readings.len()));
             for reading in &imported.readings {
-                let pct = |gpu: &GpuDevice| gpu.utilization_pct.unwrap_or_default();
+                let pct = |gpu: &GpuReading| gpu.utilization_pct.unwrap_or_default();
                 prop_assert!(reading.gpus.iter().all(|gpu| pct(gpu) <= 100));
             }
         }

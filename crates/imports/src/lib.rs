@@ -21,7 +21,7 @@ use jiff::tz::TimeZone;
 
 use trainmon_base::text::named_enum;
 use trainmon_profiles::account::ProfileAccount;
-use trainmon_sample::{BlockDevice, CpuTimes, GpuDevice, IoCounters, NetInterface, ProfileSample};
+use trainmon_sample::{BlockDevice, CpuTimes, GpuReading, IoCounters, NetInterface, ProfileSample};
 use trainmon_sources::unpacked;
 
 /// Longest line of a text format, bytes.
@@ -111,7 +111,7 @@ pub struct ToolReading {
     /// Wall clock at its end, milliseconds since 1970.
     pub unix_ms: i64,
     /// GPUs.
-    pub gpus: Vec<GpuDevice>,
+    pub gpus: Vec<GpuReading>,
     /// CPUs of the host, in units of which [`TICKS_PER_S`] make a second.
     pub cpus: Vec<CpuTimes>,
     /// Network interfaces.

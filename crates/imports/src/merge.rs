@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{ImportError, ImportFormat, Imported, ProcessReading, TICKS_PER_S, ToolReading};
 use trainmon_profiles::account::ProfileAccount;
 use trainmon_sample::{
-    BlockDevice, CpuTimes, GpuDevice, GpuSample, HostSample, JobSample, NetInterface, ProcessId, ProcessRole,
+    BlockDevice, CpuTimes, GpuReading, GpuSample, HostSample, JobSample, NetInterface, ProcessId, ProcessRole,
     ProcessSample, ProfileSample, Sample, SourceState, SourceStatus, StorageSample, UtilizationPoint,
 };
 
@@ -183,7 +183,7 @@ impl Parts {
 
     /// Takes one file's readings of an interval.
     fn take(&mut self, readings: Vec<ToolReading>, now_ns: u64) {
-        let mut devices: Vec<GpuDevice> = Vec::new();
+        let mut devices: Vec<GpuReading> = Vec::new();
         let several = readings.iter().filter(|reading| !reading.gpus.is_empty()).count() > 1;
         for reading in readings {
             for gpu in reading.gpus {
@@ -246,7 +246,7 @@ fn at_zero(disk: &BlockDevice) -> BlockDevice {
 }
 
 /// The newest reading of a GPU. If there are several in the interval, each is a point of its use.
-fn newest(devices: &mut Vec<GpuDevice>, mut gpu: GpuDevice, unix_ms: Option<i64>) {
+fn newest(devices: &mut Vec<GpuReading>, mut gpu: GpuReading, unix_ms: Option<i64>) {
     if gpu.utilization_points.is_empty()
         && let Some((unix_ms, pct)) = unix_ms.zip(gpu.utilization_pct)
     {
@@ -257,7 +257,7 @@ fn newest(devices: &mut Vec<GpuDevice>, mut gpu: GpuDevice, unix_ms: Option<i64>
         Some(known) => {
             let mut points = std::mem::take(&mut known.utilization_points);
             points.append(&mut gpu.utilization_points);
-            *known = GpuDevice { utilization_points: points, ..gpu };
+            *known = GpuReading { utilization_points: points, ..gpu };
         }
         None => devices.push(gpu),
     }
@@ -265,7 +265,7 @@ fn newest(devices: &mut Vec<GpuDevice>, mut gpu: GpuDevice, unix_ms: Option<i64>
 
 /// Adds what another file says of the same GPU. Where both say something, the first file stays: two tools' figures for one
 /// thing have different periods.
-fn complete(known: &mut GpuDevice, other: GpuDevice) {
+fn complete(known: &mut GpuReading, other: GpuReading) {
     if known.utilization_pct.is_none() && known.utilization_points.is_empty() {
         known.utilization_points = other.utilization_points;
     }
@@ -313,7 +313,7 @@ fn job(process: ProcessReading, now_ns: u64) -> JobSample {
     let command: Arc<str> = process.command.into();
     let sample = ProcessSample {
         id,
-        role: ProcessRole::Trainer,
+        role: ProcessRole::Rank,
         comm: Arc::clone(&command),
         command,
         state: 'S',
@@ -372,7 +372,7 @@ mod tests {
     use super::*;
 
     fn gpu(unix_ms: i64, pct: u32) -> ToolReading {
-        let gpus = vec![GpuDevice { utilization_pct: Some(pct), ..GpuDevice::default() }];
+        let gpus = vec![GpuReading { utilization_pct: Some(pct), ..GpuReading::default() }];
         ToolReading { unix_ms, gpus, ..ToolReading::default() }
     }
 
@@ -417,7 +417,8 @@ mod tests {
     #[test]
     fn the_first_file_wins_and_others_complete_it() {
         let hot = |unix_ms| {
-            let gpus = vec![GpuDevice { utilization_pct: Some(90), temperature_c: Some(60), ..GpuDevice::default() }];
+            let gpus =
+                vec![GpuReading { utilization_pct: Some(90), temperature_c: Some(60), ..GpuReading::default() }];
             ToolReading { unix_ms, gpus, ..ToolReading::default() }
         };
         let samples: Vec<Sample> = Merge::new(vec![file(vec![gpu(1000, 5)], 1000), file(vec![hot(1000)], 1000)])

@@ -7,7 +7,7 @@ use jiff::civil::DateTime;
 use super::smi_rounds::{SmiRow, number_gpus};
 use super::tables::{count_row, number, scaled, small, unix_ms, whole};
 use super::{ImportContext, ImportError, Imported, ToolReading, usual_interval_ms};
-use trainmon_sample::GpuDevice;
+use trainmon_sample::GpuReading;
 
 /// The command that writes what a report needs.
 const WITH: &str = "nvidia-smi --query-gpu=timestamp,index,name,uuid,utilization.gpu,utilization.memory,memory.used,memory.total,\
@@ -23,7 +23,7 @@ pub(super) fn is_header(line: &str) -> bool {
 }
 
 /// Puts the value of a column into the GPU's readings.
-pub(super) type Put = fn(&mut GpuDevice, &str);
+pub(super) type Put = fn(&mut GpuReading, &str);
 
 /// The columns by their names in `nvidia-smi --help-query-gpu`, without the unit that the header adds, or in the header of dmon.
 pub(super) fn column(header: &str) -> Option<Put> {
@@ -106,7 +106,7 @@ pub(super) fn read(from: impl BufRead, context: &ImportContext) -> Result<Import
                 trainmon_base::text::fit(time, 40)
             )));
         };
-        let mut gpu = GpuDevice::default();
+        let mut gpu = GpuReading::default();
         for (put, value) in columns.iter().zip(&row) {
             put.iter().for_each(|put| put(&mut gpu, value));
         }
@@ -131,7 +131,7 @@ fn moment(text: &str, context: &ImportContext) -> Option<i64> {
 }
 
 /// Adds a GPU's readings to those of the same moment: until a GPU comes again.
-pub(super) fn add(readings: &mut Vec<ToolReading>, unix_ms: i64, gpu: GpuDevice) -> Result<(), ImportError> {
+pub(super) fn add(readings: &mut Vec<ToolReading>, unix_ms: i64, gpu: GpuReading) -> Result<(), ImportError> {
     let last = readings
         .last_mut()
         .filter(|last| last.unix_ms <= unix_ms && last.gpus.iter().all(|known| known.index != gpu.index));

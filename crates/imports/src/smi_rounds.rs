@@ -3,13 +3,13 @@
 
 use std::collections::HashMap;
 
-use trainmon_sample::GpuDevice;
+use trainmon_sample::GpuReading;
 
 /// A row of the table.
 #[derive(Debug)]
 pub(super) struct SmiRow {
     pub unix_ms: i64,
-    pub gpu: GpuDevice,
+    pub gpu: GpuReading,
     /// What else than the index tells its GPU apart.
     pub key: Option<Box<str>>,
     /// The first row below a header: nvidia-smi was started for it.
@@ -101,7 +101,7 @@ mod tests {
 
     /// Rows at these times; a negative one is the first below a header.
     fn rows(times_ms: &[i64]) -> Vec<SmiRow> {
-        let row = |at: &i64| SmiRow { unix_ms: at.abs(), gpu: GpuDevice::default(), key: None, first: *at < 0 };
+        let row = |at: &i64| SmiRow { unix_ms: at.abs(), gpu: GpuReading::default(), key: None, first: *at < 0 };
         times_ms.iter().map(row).collect()
     }
 

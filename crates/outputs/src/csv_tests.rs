@@ -4,10 +4,10 @@ use proptest::prelude::*;
 
 use super::*;
 use trainmon_diagnosis::diagnosis::verdict::Class;
-use trainmon_waits::frame::{TrainerRates, WorkerRates};
+use trainmon_waits::frame::{RankRates, WorkerRates};
 use trainmon_waits::time_split::TimeSplit;
 
-/// The header as the contract lists it, for one device.
+/// The header as the contract lists it, for one gpu.
 const CONTRACT: &str = "timestamp,elapsed_s,pid,phase,class,cause,confidence,input_wait_pct,device_sync_pct,\
 host_busy_pct,checkpoint_pct,other_pct,steps_per_s,step_p50_ms,step_p95_ms,gpu_util_pct,gpu_mem_used_mib,gpu_power_w,\
 cpu_util_pct,cpus_allowed,job_cpu_pct,run_delay_pct,cgroup_throttled_pct,psi_cpu_some_pct,psi_io_some_pct,\
@@ -23,11 +23,11 @@ fn frame() -> Frame {
         unix_ms: 1_700_000_000_123,
         monotonic_ns: 5_000_000_000,
         seconds: 1.0,
-        trainers: vec![TrainerRates {
+        ranks: vec![RankRates {
             split_s: TimeSplit { input_wait: 1.0, device_sync: 1.0, host_busy: 1.0, ..TimeSplit::default() },
             steps: Some(3),
             step_lengths_s: vec![0.3, 0.1, 0.2],
-            ..TrainerRates::default()
+            ..RankRates::default()
         }],
         gpus: vec![gpu(2, true), gpu(5, true)],
         workers: vec![
@@ -200,11 +200,11 @@ proptest! {
         let mut frame = frame();
         frame.unix_ms = unix_ms;
         frame.seconds = numbers[0];
-        let trainer = &mut frame.trainers[0];
-        trainer.split_s.input_wait = numbers[1];
-        trainer.split_s.device_sync = numbers[2];
-        trainer.split_s.host_busy = numbers[3];
-        trainer.step_lengths_s = vec![numbers[4] as f32];
+        let rank = &mut frame.ranks[0];
+        rank.split_s.input_wait = numbers[1];
+        rank.split_s.device_sync = numbers[2];
+        rank.split_s.host_busy = numbers[3];
+        rank.step_lengths_s = vec![numbers[4] as f32];
         frame.job.cpu_pct = Some(numbers[5]);
         frame.gpus[0].uuid = Some(uuid.into());
         frame.gpus[0].utilization_pct = Some(numbers[6]);

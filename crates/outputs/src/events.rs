@@ -5,7 +5,7 @@ use std::io;
 use jiff::tz::TimeZone;
 use serde::Serialize;
 
-use trainmon_base::text::{json, sanitise};
+use trainmon_base::text::{json, sanitize};
 use trainmon_base::zone;
 use trainmon_diagnosis::watch::{EventState, WatchEvent};
 
@@ -40,7 +40,7 @@ fn time(event: &WatchEvent, zone: &TimeZone) -> String {
 
 /// What happened, with its kind before it.
 fn told(event: &WatchEvent) -> String {
-    format!("{}: {}", event.kind.word(), sanitise(&event.text))
+    format!("{}: {}", event.kind.word(), sanitize(&event.text))
 }
 
 /// A line for a person, without a newline.
@@ -72,7 +72,7 @@ pub fn variables(event: &WatchEvent, command: &str, zone: &TimeZone) -> [(&'stat
         command.to_owned(),
         if json.len() > VARIABLE_MAX { String::new() } else { json },
     ];
-    let mut values = values.into_iter().map(|value| cut(&sanitise(&value)));
+    let mut values = values.into_iter().map(|value| cut(&sanitize(&value)));
     VARIABLES.map(|(name, _)| (name, values.next().unwrap_or_default()))
 }
 
@@ -122,7 +122,7 @@ mod tests {
         let variables = variables(&event(&hostile), &hostile, &TimeZone::UTC);
         assert_eq!(variables.each_ref().map(|(name, _)| *name), VARIABLES.map(|(name, _)| name));
         for (name, value) in &variables {
-            assert!(value.len() <= VARIABLE_MAX && sanitise(value) == *value, "{name}");
+            assert!(value.len() <= VARIABLE_MAX && sanitize(value) == *value, "{name}");
         }
         assert_eq!((&*variables[0].1, &*variables[7].1), ("attached", ""));
         assert!(variables[6].1.contains("$(reboot)"), "foreign text is data: no shell reads it");

@@ -9,7 +9,7 @@ mod profile;
 use std::fmt::Write;
 
 use trainmon_base::text::format::{UNMEASURED, whole_percent as percent};
-use trainmon_base::text::{fit, sanitise};
+use trainmon_base::text::{fit, sanitize};
 use trainmon_base::zone;
 use trainmon_diagnosis::diagnosis::Verdict;
 use trainmon_diagnosis::diagnosis::verdict::Class;
@@ -262,7 +262,7 @@ fn tag(out: &mut String, start: &str, text: &str) {
 
 /// Foreign text on one line, in which nothing is markup, also within an attribute in double quotes.
 fn escaped(text: &str) -> String {
-    let text = sanitise(text);
+    let text = sanitize(text);
     let mut out = String::with_capacity(text.len() + 8);
     for c in text.chars() {
         match c {

@@ -14,7 +14,7 @@ use trainmon_diagnosis::pipeline::Tick;
 use trainmon_rates::frame::{GpuRates, HostRates, JobRates};
 use trainmon_sample::recording::Header;
 use trainmon_waits::Frame;
-use trainmon_waits::frame::{TrainerRates, WorkerRates};
+use trainmon_waits::frame::{RankRates, WorkerRates};
 use trainmon_waits::time_split::TimeSplit;
 
 fn header(command: &str) -> Header {
@@ -32,7 +32,7 @@ fn run(seconds: u64, verdict: Verdict) -> WholeRun {
             monotonic_ns: second * 1_000_000_000,
             unix_ms: 1_770_000_000_000 + second as i64 * 1000,
             host: HostRates { allowed_cpu_pct: Some((second % 100) as f64), ..HostRates::default() },
-            trainers: vec![TrainerRates { split_s, seconds_seen: 1.0, ..TrainerRates::default() }],
+            ranks: vec![RankRates { split_s, seconds_seen: 1.0, ..RankRates::default() }],
             ..Frame::default()
         };
         let shares = frame.loop_shares();
@@ -79,7 +79,7 @@ fn full_run(seconds: u64) -> WholeRun {
                 read_bytes_per_s: value(1e9),
                 ..JobRates::default()
             },
-            trainers: vec![TrainerRates { split_s, seconds_seen: 1.0, ..TrainerRates::default() }],
+            ranks: vec![RankRates { split_s, seconds_seen: 1.0, ..RankRates::default() }],
             workers: vec![WorkerRates { idle: value(1.0), ..WorkerRates::default() }],
             gpus: vec![gpu],
             ..Frame::default()
@@ -275,7 +275,7 @@ proptest! {
         let pages = [profiled_with(&text, number), profiled_with("x", number)].map(|verdict| super::profile(&verdict, None));
         let [hostile, tame] = pages.map(|page| page.matches('<').count());
         // An empty name takes its slice's hint with it.
-        prop_assert!(trainmon_base::text::sanitise(&text).trim().is_empty() || hostile == tame, "{} {}", hostile, tame);
+        prop_assert!(trainmon_base::text::sanitize(&text).trim().is_empty() || hostile == tame, "{} {}", hostile, tame);
         let page = super::profile(&profiled_with("x", number), None);
         prop_assert!(!page.contains("NaN") && !page.contains("inf"), "{}", elements(&page));
     }

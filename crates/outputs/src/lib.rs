@@ -1,7 +1,7 @@
 //! What trainmon writes: a file for each format, each writing to an `impl Write`. Ticks and verdicts are written as they are;
 //! nothing is measured or judged here.
 
-pub mod anonymise;
+pub mod anonymize;
 pub mod csv;
 pub mod events;
 pub mod explanation;

@@ -4,7 +4,7 @@
 //! escaped (CommonMark 2.4, and GitHub's tables, strikethrough and formulas). Commands are code spans.
 
 use trainmon_base::text::format::{Unit, in_unit, precise, whole_percent as percent};
-use trainmon_base::text::{fit, sanitise};
+use trainmon_base::text::{fit, sanitize};
 use trainmon_base::zone;
 use trainmon_diagnosis::diagnosis::Verdict;
 use trainmon_views::comparison::ComparisonPage;
@@ -152,7 +152,7 @@ fn point(out: &mut String, lead: &str, Point { name, text, reason, fix }: &Point
 
 /// Foreign text on one line and without markup.
 fn inline(text: &str) -> String {
-    let text = sanitise(text.trim());
+    let text = sanitize(text.trim());
     let mut out = String::with_capacity(text.len() + 8);
     let mut before = ' ';
     let mut chars = text.trim().chars().peekable();
@@ -182,7 +182,7 @@ fn inline(text: &str) -> String {
 /// Foreign text as a code span: nothing in it is markup, and its fence is longer than any run of backticks in it. `None`
 /// where there is no text.
 fn code(text: &str) -> Option<String> {
-    let text = sanitise(text.trim());
+    let text = sanitize(text.trim());
     let text = text.trim();
     if text.is_empty() {
         return None;

@@ -45,7 +45,7 @@ fn full() -> Verdict {
     (full.evidence[1].value, full.evidence[1].threshold) = (None, None);
     full.advice.push(Advice { title: "Make the transforms cheaper".to_owned(), ..Advice::default() });
     full.not_seen.push(Unavailable {
-        what: Missing::Device("gpu0_load".to_owned()),
+        what: Missing::Gpu("gpu0_load".to_owned()),
         why: "NVML does not say how busy the device is".to_owned(),
         fix: None,
     });
@@ -139,7 +139,7 @@ proptest! {
         let document = markdown(&filled_with(&text));
         prop_assert!(!document.chars().any(|c| c.is_control() && c != '\n'));
         // A text that is nothing takes its line with it.
-        if !sanitise(&text).trim().is_empty() {
+        if !sanitize(&text).trim().is_empty() {
             prop_assert_eq!(cells(&document), cells(&markdown(&filled_with("word"))), "{}", document);
             let summary = document.lines().nth(2).unwrap_or("");
             prop_assert!(!summary.starts_with(['#', '>', '-', '+', '=', '*', '|', '`', '~', ' ', '<']), "{}", summary);
@@ -149,7 +149,7 @@ proptest! {
         }
         let profile = markdown(&profiled_with(&text, 1.5));
         prop_assert!(!profile.chars().any(|c| c.is_control() && c != '\n'));
-        if !sanitise(&text).trim().is_empty() {
+        if !sanitize(&text).trim().is_empty() {
             prop_assert_eq!(cells(&profile), cells(&markdown(&profiled_with("word", 1.5))), "{}", profile);
         }
         // Whatever HTML knows begins with this.

@@ -30,7 +30,7 @@ use job::JobScope;
 use rank::RankScope;
 use worker::WorkerScope;
 
-use trainmon_base::text::sanitise;
+use trainmon_base::text::sanitize;
 use trainmon_diagnosis::pipeline::Tick;
 use trainmon_rates::frame::GpuRates;
 
@@ -134,12 +134,12 @@ use metrics;
 type Labels = Arc<[(&'static str, String)]>;
 
 /// Something that has metrics, with its labels.
-struct Labelled<Scope> {
+struct Labeled<Scope> {
     labels: Labels,
     scope: Scope,
 }
 
-impl<Scope> Labelled<Scope> {
+impl<Scope> Labeled<Scope> {
     fn new(labels: impl IntoIterator<Item = (&'static str, String)>, scope: Scope) -> Self {
         Self { labels: labels.into_iter().collect(), scope }
     }
@@ -147,7 +147,7 @@ impl<Scope> Labelled<Scope> {
 
 /// A name for a label's value: without control characters, and short.
 fn label(text: &str) -> String {
-    sanitise(text).chars().take(LONGEST_LABEL).collect()
+    sanitize(text).chars().take(LONGEST_LABEL).collect()
 }
 
 /// Takes the values of one metric.
@@ -160,11 +160,11 @@ pub struct Samples<'s> {
 impl Samples<'_> {
     /// Its only value; none where it is not known.
     fn value(&mut self, value: impl Into<Option<f64>>) {
-        self.labelled([], value);
+        self.labeled([], value);
     }
 
     /// Its value where its own labels have these values.
-    fn labelled<const N: usize>(&mut self, own: [&str; N], value: impl Into<Option<f64>>) {
+    fn labeled<const N: usize>(&mut self, own: [&str; N], value: impl Into<Option<f64>>) {
         // NaN and infinity are no measurements.
         if let Some(value) = value.into().filter(|value: &f64| value.is_finite()) {
             // An unknown value has no label.
@@ -198,7 +198,7 @@ struct MetricFamily {
 struct Exposition(Vec<MetricFamily>);
 
 impl Exposition {
-    fn add<Scope>(&mut self, table: &[Metric<Scope>], things: &[Labelled<Scope>]) {
+    fn add<Scope>(&mut self, table: &[Metric<Scope>], things: &[Labeled<Scope>]) {
         for metric in table {
             let mut series = Vec::new();
             for thing in things {
@@ -259,22 +259,22 @@ pub fn exposition(machine: &ExportedMachine, open_metrics: bool) -> (String, &'s
 
 fn families(machine: &ExportedMachine) -> Exposition {
     let mut all = Exposition(Vec::new());
-    all.add(host::OWN, &[Labelled::new([], machine.clone())]);
+    all.add(host::OWN, &[Labeled::new([], machine.clone())]);
     let newest = machine.jobs.iter().filter_map(|job| job.tick.as_ref()).max_by_key(|tick| tick.frame.monotonic_ns);
-    let hosts = newest.map(|tick| Labelled::new([], Arc::clone(&tick.frame)));
+    let hosts = newest.map(|tick| Labeled::new([], Arc::clone(&tick.frame)));
     let gpus = newest.map_or(machine.gpus.as_slice(), |tick| tick.frame.gpus.as_slice());
     let driver = newest.map_or(&machine.gpu_driver, |tick| &tick.frame.gpu_driver);
-    let gpus: Vec<Labelled<GpuScope>> = gpus.iter().map(|gpu| GpuScope::labelled(gpu, driver)).collect();
-    let jobs: Vec<Labelled<JobScope>> = machine.jobs.iter().filter_map(JobScope::labelled).collect();
-    let ranks: Vec<Labelled<RankScope>> = jobs.iter().flat_map(RankScope::all).collect();
-    let workers: Vec<Labelled<WorkerScope>> = ranks.iter().flat_map(WorkerScope::all).collect();
+    let gpus: Vec<Labeled<GpuScope>> = gpus.iter().map(|gpu| GpuScope::labeled(gpu, driver)).collect();
+    let jobs: Vec<Labeled<JobScope>> = machine.jobs.iter().filter_map(JobScope::labeled).collect();
+    let ranks: Vec<Labeled<RankScope>> = jobs.iter().flat_map(RankScope::all).collect();
+    let workers: Vec<Labeled<WorkerScope>> = ranks.iter().flat_map(WorkerScope::all).collect();
     all.add(job::JOB, &jobs);
     all.add(rank::RANK, &ranks);
     all.add(host::HOST, hosts.as_slice());
     all.add(gpu::GPU, &gpus);
     all.add(worker::WORKER, &workers);
     let left_out = all.limit(MOST_SERIES - 1);
-    all.add(host::LEFT_OUT, &[Labelled::new([], left_out)]);
+    all.add(host::LEFT_OUT, &[Labeled::new([], left_out)]);
     all
 }
 

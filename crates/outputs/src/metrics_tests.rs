@@ -11,7 +11,7 @@ use trainmon_rates::frame::{HostRates, JobRates};
 use trainmon_sample::gpu::CLOCK_EVENT_REASONS;
 use trainmon_sample::{JobSample, ProcessId, RankPlace, RunIdentity, Sample};
 use trainmon_waits::Frame;
-use trainmon_waits::frame::{TrainerRates, WorkerRates};
+use trainmon_waits::frame::{RankRates, WorkerRates};
 use trainmon_waits::time_split::TimeSplit;
 
 /// Labels that a scraper sets.
@@ -47,17 +47,17 @@ fn large() -> ExportedMachine {
         job_pids: vec![100 + index],
         ..GpuRates::default()
     });
-    let trainers = (0..16).map(|rank| TrainerRates {
+    let ranks = (0..16).map(|rank| RankRates {
         id: id(100 + rank),
         place: Some(RankPlace { rank: 32 + rank, world: 64, local_world: Some(16) }),
         seconds_seen: 1.0,
         split_s: TimeSplit { host_busy: 1.0, ..TimeSplit::default() },
         steps: Some(2),
-        ..TrainerRates::default()
+        ..RankRates::default()
     });
     let worker = |at: u32| WorkerRates {
         id: id(1000 + at),
-        trainer: 100 + at / 4,
+        rank: 100 + at / 4,
         busy: Some(0.5),
         io_wait: Some(0.1),
         runnable: Some(0.1),
@@ -70,7 +70,7 @@ fn large() -> ExportedMachine {
         seconds: 1.0,
         alive: true,
         gpus: gpus.collect(),
-        trainers: trainers.collect(),
+        ranks: ranks.collect(),
         workers: (0..64).map(worker).collect(),
         host: HostRates { memory_available_bytes: Some(1 << 40), ..HostRates::default() },
         job: JobRates { cpu_pct: Some(6400.0), ..JobRates::default() },

@@ -3,15 +3,15 @@
 use crate::testing_views::verdict;
 use trainmon_diagnosis::diagnosis::Verdict;
 use trainmon_profiles::account::{
-    Bound, CollectiveRow, CopyDirection, CopyRow, DeviceAccount, EfficiencyAccount, EfficiencyRow, IdleBy,
-    IdleReason, IdleRow, KernelRow, LaunchAccount, LoopAccount, ModuleRow, OperatorRow, ProfileAccount,
-    RequestAccount, StepMark, SyncRow,
+    Bound, CollectiveRow, CopyDirection, CopyRow, EfficiencyAccount, EfficiencyRow, GpuAccount, IdleBy, IdleReason,
+    IdleRow, KernelRow, LaunchAccount, LoopAccount, ModuleRow, OperatorRow, ProfileAccount, RequestAccount, StepMark,
+    SyncRow,
 };
 use trainmon_profiles::drawn::{DrawnLane, DrawnSlice, DrawnStep, SliceKind};
 
 /// The verdict on a profile with something in every table.
 pub(super) fn profiled() -> Verdict {
-    let busy_and_idle = |index| DeviceAccount {
+    let busy_and_idle = |index| GpuAccount {
         index,
         name: Some("NVIDIA H100 80GB HBM3".to_owned()),
         multiprocessors: Some(132),
@@ -26,7 +26,7 @@ pub(super) fn profiled() -> Verdict {
         median_kernel_us: Some(9.4),
         streams: 2,
         few_blocks: Some(0.31),
-        ..DeviceAccount::default()
+        ..GpuAccount::default()
     };
     let account = ProfileAccount {
         file: Some("trace.json.gz".to_owned()),
@@ -200,9 +200,9 @@ pub(super) fn profiled_with(text: &str, number: f64) -> Verdict {
         (name(), number, Some(number), Some(number));
     (account.compiling, account.overhead) = (number, number);
     account.requests = Some(RequestAccount { name: text.to_owned(), count: 3, median_ms: number });
-    for device in &mut account.devices {
+    for gpu in &mut account.devices {
         let idle_by = IdleBy { input_wait: number, sync: number, launch: number, operator: number, python: number };
-        *device = DeviceAccount {
+        *gpu = GpuAccount {
             name: name(),
             busy: number,
             compute: number,
@@ -213,7 +213,7 @@ pub(super) fn profiled_with(text: &str, number: f64) -> Verdict {
             idle_by,
             median_kernel_us: Some(number),
             few_blocks: Some(number),
-            ..device.clone()
+            ..gpu.clone()
         };
     }
     account.launches = Some(LaunchAccount {

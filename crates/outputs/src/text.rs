@@ -3,7 +3,7 @@
 use unicode_width::UnicodeWidthStr;
 
 use trainmon_base::text::format::whole_percent as percent;
-use trainmon_base::text::{fit, sanitise, short_command, wrap_hanging};
+use trainmon_base::text::{fit, sanitize, short_command, wrap_hanging};
 use trainmon_base::zone;
 use trainmon_diagnosis::diagnosis::Verdict;
 use trainmon_diagnosis::diagnosis::causes::Cause;
@@ -84,7 +84,7 @@ pub fn short(verdict: &Verdict, ascii: bool) -> String {
 
 /// Text made safe, and, where asked for, ASCII.
 pub fn plain(text: &str, ascii: bool) -> String {
-    let text = sanitise(text);
+    let text = sanitize(text);
     if !ascii {
         return text.into_owned();
     }

@@ -22,11 +22,11 @@ use wait_chain::ChainSlice;
 use wall_clock::WallClock;
 
 use super::csv::{hundredths, numbers};
-use trainmon_base::text::sanitise;
+use trainmon_base::text::sanitize;
 use trainmon_diagnosis::diagnosis::Verdict;
 use trainmon_diagnosis::pipeline::Tick;
 use trainmon_views::activity;
-use trainmon_waits::frame::TrainerRates;
+use trainmon_waits::frame::RankRates;
 use trainmon_waits::time_split::LoopActivity;
 
 /// Columns of the log that are no counters: the time and the PID, the index of a GPU, and the shares of the loop's time, which
@@ -175,7 +175,7 @@ impl<W: Write> TraceWriter<W> {
     /// Begins a slice, after the end of the one before it. `event` has its arrows.
     fn begin(&mut self, track: u64, at: u64, name: &str, event: TrackEvent) -> io::Result<()> {
         self.end(track, at)?;
-        let event = TrackEvent { name: Some(sanitise(name).into_owned()), ..event };
+        let event = TrackEvent { name: Some(sanitize(name).into_owned()), ..event };
         self.packets.event((Sequence::Recorded, at), (track, EventType::SliceBegin), event)?;
         self.open.insert(track, OpenSlice { name: name.to_owned(), annotations: Vec::new(), tick: self.tick });
         Ok(())
@@ -232,10 +232,10 @@ impl<W: Write> TraceWriter<W> {
 
     fn loops(&mut self, tick: &Tick, at: u64) -> io::Result<()> {
         // Those of the tick are of one loop.
-        let one = if tick.frame.trainers.len() == 1 { tick.shares } else { None };
-        for trainer in &tick.frame.trainers {
-            let Some(shares) = hundredths(&one.unwrap_or(trainer.split_s)) else { continue };
-            let parent = self.loop_thread(tick, trainer)?;
+        let one = if tick.frame.ranks.len() == 1 { tick.shares } else { None };
+        for rank in &tick.frame.ranks {
+            let Some(shares) = hundredths(&one.unwrap_or(rank.split_s)) else { continue };
+            let parent = self.loop_thread(tick, rank)?;
             let shares = LoopActivity::ALL.into_iter().zip(shares);
             let most = shares.clone().reduce(|most, next| if next.1 > most.1 { next } else { most });
             let below = |name: &str| Track::Named(parent, name.to_owned());
@@ -259,10 +259,10 @@ impl<W: Write> TraceWriter<W> {
         Ok(())
     }
 
-    fn loop_thread(&mut self, tick: &Tick, trainer: &TrainerRates) -> io::Result<Option<u64>> {
-        let pid = trainer.id.pid;
+    fn loop_thread(&mut self, tick: &Tick, rank: &RankRates) -> io::Result<Option<u64>> {
+        let pid = rank.id.pid;
         let tid = self.loops.entry(pid).or_insert(pid);
-        if let Some(chain) = &trainer.chain {
+        if let Some(chain) = &rank.chain {
             *tid = chain.tid;
         }
         let tid = *tid;
@@ -306,7 +306,7 @@ fn number(name: &str, value: f64) -> DebugAnnotation {
 }
 
 fn text(name: &str, value: &str) -> DebugAnnotation {
-    let value = sanitise(value).into_owned();
+    let value = sanitize(value).into_owned();
     DebugAnnotation { name: Some(name.to_owned()), string_value: Some(value), ..DebugAnnotation::default() }
 }
 

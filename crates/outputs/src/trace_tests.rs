@@ -125,7 +125,7 @@ fn process(pid: u32, comm: &str) -> ProcessRates {
 fn frame(second: u64) -> Frame {
     let worker = |pid| WorkerRates {
         id: ProcessId { pid, start_ticks: 1 },
-        trainer: 1234,
+        rank: 1234,
         busy: Some(0.97),
         idle: Some(0.03),
         ..WorkerRates::default()
@@ -138,11 +138,7 @@ fn frame(second: u64) -> Frame {
         monotonic_ns: 5 * SECOND_NS + second * SECOND_NS,
         unix_ms: START_MS + second.cast_signed() * 1000,
         host: HostRates { allowed_cpu_pct: Some(50.0), ..HostRates::default() },
-        trainers: vec![TrainerRates {
-            id: ProcessId { pid: 1234, start_ticks: 1 },
-            split_s,
-            ..TrainerRates::default()
-        }],
+        ranks: vec![RankRates { id: ProcessId { pid: 1234, start_ticks: 1 }, split_s, ..RankRates::default() }],
         workers: vec![worker(1301), worker(1302)],
         processes: vec![process(1234, "python"), process(1301, "pt_data_worker"), process(1302, "pt_data_worker")],
         gpus: vec![gpu],
@@ -213,7 +209,7 @@ fn what_was_not_measured_has_no_event() {
         let mut frame = frame(second);
         frame.host.allowed_cpu_pct = (second != 3).then_some(50.0);
         frame.host.psi_io_some_pct = Some(f64::NAN);
-        frame.trainers.iter_mut().for_each(|trainer| trainer.split_s = TimeSplit::default());
+        frame.ranks.iter_mut().for_each(|rank| rank.split_s = TimeSplit::default());
         tick(frame, verdict())
     };
     let trace = written((0..=5).map(second), None);
@@ -315,7 +311,7 @@ fn steps_are_slices_as_far_as_they_are_timed() {
     };
     let second = |second| {
         let mut frame = frame(second);
-        frame.trainers[0].timed_steps = steps(second);
+        frame.ranks[0].timed_steps = steps(second);
         tick(frame, verdict())
     };
     let trace = written((0..=4).map(second), None);
@@ -439,8 +435,8 @@ proptest! {
             frame.workers.iter_mut().for_each(|worker| worker.batches_per_s = Some(value));
             frame.workers.truncate(workers);
             let timed = TimedSteps { from_ns: unix_ms.unsigned_abs(), to_ns: monotonic_ns, steps: 1, within_ns: 1 };
-            for trainer in &mut frame.trainers {
-                (trainer.split_s.other, trainer.timed_steps) = (value, vec![timed; workers]);
+            for rank in &mut frame.ranks {
+                (rank.split_s.other, rank.timed_steps) = (value, vec![timed; workers]);
             }
             tick(frame, Verdict { confidence: value, ..verdict() })
         });

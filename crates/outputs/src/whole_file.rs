@@ -21,7 +21,7 @@ use trainmon_base::streams::{self, Stream};
 /// Most links from one to the next, as in the kernel (MAXSYMLINKS, include/linux/namei.h).
 const LINKS_MAX: usize = 40;
 
-/// A file in the making; or standard output, a pipe or a device file, where every piece arrives at once. Nothing is left of it
+/// A file in the making; or standard output, a pipe or a gpu file, where every piece arrives at once. Nothing is left of it
 /// unless it is finished.
 #[derive(Debug)]
 pub struct WholeFile {

@@ -69,7 +69,7 @@ pub struct ProfileAccount {
     /// Length of each step, milliseconds; of more than 1000 steps, the mean of each so many that follow each other.
     pub step_lengths_ms: Vec<f64>,
     /// The GPUs that worked, the one with most kernels first.
-    pub devices: Vec<DeviceAccount>,
+    pub devices: Vec<GpuAccount>,
     /// The thread that runs the loop; `None` if the profile shows no thread.
     #[serde(rename = "loop")]
     pub of_loop: Option<LoopAccount>,
@@ -172,7 +172,7 @@ fn cut<R>(rows: &mut Vec<R>, most: usize) -> usize {
 /// One GPU.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct DeviceAccount {
+pub struct GpuAccount {
     /// Its number in the profile.
     pub index: i64,
     /// Its name.
@@ -211,7 +211,7 @@ pub struct DeviceAccount {
     pub few_blocks: Option<f64>,
 }
 
-impl DeviceAccount {
+impl GpuAccount {
     /// Share of the window in which nothing ran.
     pub fn idle(&self) -> f64 {
         (1.0 - self.busy).max(0.0)

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::account::{DeviceAccount, IdleReason, LaunchAccount, ProfileAccount, RequestAccount};
+use super::account::{GpuAccount, IdleReason, LaunchAccount, ProfileAccount, RequestAccount};
 use super::gpu_time::{GpuTime, median};
 use super::host_time;
 use super::intervals::{Intervals, Lengths};
@@ -81,7 +81,7 @@ fn requests(scope: &Scope) -> Option<RequestAccount> {
 }
 
 /// The account of a GPU, with what the file says of it.
-fn device(parts: &AccountParts<'_>, gpu: &GpuTime, copying: &Intervals) -> DeviceAccount {
+fn device(parts: &AccountParts<'_>, gpu: &GpuTime, copying: &Intervals) -> GpuAccount {
     let of = roofline::properties(parts.timeline, gpu.index);
     let multiprocessors =
         of.and_then(|of| u32::try_from(of.get("numSms")?.as_u64()?).ok()).filter(|count| *count > 0);
@@ -90,7 +90,7 @@ fn device(parts: &AccountParts<'_>, gpu: &GpuTime, copying: &Intervals) -> Devic
     let idle_by = |reason: IdleReason| gpu.idle_by.get(reason.index());
     let in_copies = idle_by(IdleReason::Launch).map_or(0, |part| Lengths::new(part).common(copying));
     let annotated = idle_by(IdleReason::Operator).map_or(0, |part| part.minus(&parts.host.operated).length());
-    DeviceAccount {
+    GpuAccount {
         idle_in_copies: parts.scope.share(in_copies),
         idle_in_annotations: parts.scope.share(annotated),
         idle_while_saving: parts.scope.share(idle.common(&parts.host.saved)),

@@ -1,11 +1,11 @@
 use super::super::account::{
-    CopyDirection, CopyRow, DeviceAccount, IdleBy, KernelRow, LoopAccount, OperatorRow, SyncRow,
+    CopyDirection, CopyRow, GpuAccount, IdleBy, KernelRow, LoopAccount, OperatorRow, SyncRow,
 };
 use super::*;
 
 /// An account of so many steps of so many milliseconds, on a GPU that waits for data for this share.
 fn account(steps: u64, step_ms: f64, waits: f64) -> ProfileAccount {
-    let gpu = DeviceAccount {
+    let gpu = GpuAccount {
         busy: 0.9 - waits,
         compute: 0.7 - waits,
         communication: 0.3,
@@ -13,7 +13,7 @@ fn account(steps: u64, step_ms: f64, waits: f64) -> ProfileAccount {
         copy: 0.2,
         copy_alone: 0.05,
         idle_by: IdleBy { input_wait: waits, sync: 0.01, launch: 0.02, operator: 0.03, python: 0.04 },
-        ..DeviceAccount::default()
+        ..GpuAccount::default()
     };
     ProfileAccount {
         steps,

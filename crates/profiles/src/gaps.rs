@@ -185,7 +185,7 @@ fn begun_at<'a>(parts: &AccountParts<'a>, gpu: i64, moment: i64) -> Option<&'a G
     let timeline = parts.timeline;
     let first = timeline.gpu.partition_point(|span| span.start < moment);
     let same = timeline.gpu.get(first..)?.iter().take_while(|span| span.start == moment);
-    same.filter(|span| timeline.device_of(span) == gpu && span.end > span.start).max_by_key(|span| span.end)
+    same.filter(|span| timeline.gpu_of(span) == gpu && span.end > span.start).max_by_key(|span| span.end)
 }
 
 /// What is to be gathered of the host for the gaps of each GPU.

@@ -1,6 +1,6 @@
 //! A GPU's time: what ran when, on any of its streams.
 
-use super::account::{DeviceAccount, IdleBy, IdleReason};
+use super::account::{GpuAccount, IdleBy, IdleReason};
 use super::host_time::HostTime;
 use super::intervals::{Intervals, TimeRange};
 use super::scope::Scope;
@@ -32,7 +32,7 @@ pub struct GpuTime {
 /// The GPUs of a trace, the one with most kernels first.
 pub fn gpus(timeline: &TraceTimeline, scope: &Scope, host: &HostTime) -> Vec<GpuTime> {
     // The one with most kernels is among them.
-    let mut indexes: Vec<i64> = scope.device.into_iter().collect();
+    let mut indexes: Vec<i64> = scope.gpu.into_iter().collect();
     for (index, _) in &timeline.streams {
         if indexes.len() < GPUS_MAX && !indexes.contains(index) {
             indexes.push(*index);
@@ -40,8 +40,8 @@ pub fn gpus(timeline: &TraceTimeline, scope: &Scope, host: &HostTime) -> Vec<Gpu
     }
     let mut gpus: Vec<GpuTime> =
         indexes.into_iter().map(|index| GpuTime::new(index, timeline, scope, host)).collect();
-    gpus.retain(|gpu| gpu.busy.count() > 0 || Some(gpu.index) == scope.device);
-    gpus.sort_by_key(|gpu| (Some(gpu.index) != scope.device, std::cmp::Reverse(gpu.kernel_lengths.len()), gpu.index));
+    gpus.retain(|gpu| gpu.busy.count() > 0 || Some(gpu.index) == scope.gpu);
+    gpus.sort_by_key(|gpu| (Some(gpu.index) != scope.gpu, std::cmp::Reverse(gpu.kernel_lengths.len()), gpu.index));
     gpus
 }
 
@@ -76,11 +76,11 @@ impl GpuTime {
     }
 
     /// What the account says of it, what needs other parts aside.
-    pub fn account(&self, scope: &Scope) -> DeviceAccount {
+    pub fn account(&self, scope: &Scope) -> GpuAccount {
         let share = |set: &Intervals| scope.share(set.length());
         let kernels = Intervals::union(self.compute.iter().chain(self.communication.iter()), scope.window);
         let [input_wait, sync, launch, operator, python] = self.idle_by.each_ref().map(share);
-        DeviceAccount {
+        GpuAccount {
             index: self.index,
             busy: share(&self.busy),
             compute: share(&self.compute),
@@ -92,7 +92,7 @@ impl GpuTime {
             median_kernel_us: median(&self.kernel_lengths).map(|ns| ns as f64 / 1e3),
             streams: self.streams,
             idle_by: IdleBy { input_wait, sync, launch, operator, python },
-            ..DeviceAccount::default()
+            ..GpuAccount::default()
         }
     }
 }

@@ -15,7 +15,7 @@ const ROWS: usize = 100;
 #[derive(Debug, Default, Clone, Copy)]
 struct Times {
     of_host: OperatorTime,
-    device: i64,
+    gpu: i64,
     idle: i64,
 }
 
@@ -28,8 +28,8 @@ pub fn rows(parts: &AccountParts<'_>) -> (Vec<OperatorRow>, Vec<ModuleRow>) {
         for span in parts.spans(gpu) {
             let Some(call) = host.call_of(span.link, span.external) else { continue };
             let length = span.end.min(scope.window.1) - span.start.max(scope.window.0);
-            operators.add(call.operator, |times| times.device += length);
-            modules.add(call.module, |times| times.device += length);
+            operators.add(call.operator, |times| times.gpu += length);
+            modules.add(call.module, |times| times.gpu += length);
         }
         for (operator, idle) in idle_within(parts, gpu) {
             operators.add(Some(operator), |times| times.idle += idle);
@@ -39,14 +39,14 @@ pub fn rows(parts: &AccountParts<'_>) -> (Vec<OperatorRow>, Vec<ModuleRow>) {
     let operators = operators.sorted().into_iter().map(|(name, times)| OperatorRow {
         name,
         count: times.of_host.count,
-        device_ms: ms(times.device),
+        device_ms: ms(times.gpu),
         host_ms: ms(times.of_host.host),
         idle_ms: ms(times.idle),
     });
     let modules = modules.sorted().into_iter().map(|(name, times)| ModuleRow {
         name: name.strip_prefix("nn.Module: ").unwrap_or(&name).to_owned(),
         count: times.of_host.count,
-        device_ms: ms(times.device),
+        device_ms: ms(times.gpu),
         host_ms: ms(times.of_host.host),
     });
     (operators.collect(), modules.collect())
@@ -96,9 +96,9 @@ impl<'a> RowsByName<'a> {
 
     fn sorted(self) -> Vec<(String, Times)> {
         let mut all: Vec<_> = self.times.into_iter().collect();
-        all.retain(|(_, times)| times.of_host.count > 0 || times.of_host.host > 0 || times.device > 0);
+        all.retain(|(_, times)| times.of_host.count > 0 || times.of_host.host > 0 || times.gpu > 0);
         all.sort_by(|(a, of_a), (b, of_b)| {
-            of_b.device.cmp(&of_a.device).then(of_b.of_host.host.cmp(&of_a.of_host.host)).then_with(|| a.cmp(b))
+            of_b.gpu.cmp(&of_a.gpu).then(of_b.of_host.host.cmp(&of_a.of_host.host)).then_with(|| a.cmp(b))
         });
         all.truncate(ROWS);
         all

@@ -27,7 +27,7 @@ type EqualCalls = (NameId, u32);
 struct CallTime {
     /// Operators that launched something, by their place.
     calls: HashSet<u32>,
-    device_ns: i64,
+    gpu_ns: i64,
     /// The name of a kernel of it.
     kernel: NameId,
     /// A kernel of it multiplies in TF32.
@@ -49,7 +49,7 @@ pub fn account(parts: &AccountParts<'_>, gpu: &GpuTime) -> Option<EfficiencyAcco
         let time = times.entry((operator.name, operator.shapes)).or_default();
         let kernel = timeline.names.text(span.name);
         time.calls.insert(place);
-        time.device_ns += span.end - span.start;
+        time.gpu_ns += span.end - span.start;
         time.tf32 |= kernel.contains("tf32") || kernel.contains("s1688");
         time.kernel = span.name;
     }
@@ -104,7 +104,7 @@ fn known_work(timeline: &TraceTimeline) -> HashMap<EqualCalls, Work> {
 
 /// The row of equal calls, beside the GPU's peaks in the format of their numbers.
 fn row(call: &Recorded, work: Work, time: &CallTime, (peak, number): (Option<&Peak>, NumberFormat)) -> EfficiencyRow {
-    let seconds = (time.device_ns as f64 / 1e9).max(f64::MIN_POSITIVE);
+    let seconds = (time.gpu_ns as f64 / 1e9).max(f64::MIN_POSITIVE);
     let count = time.calls.len() as f64;
     let tflop_per_s = work.flops * count / seconds / 1e12;
     let tb_per_s = work.bytes * count / seconds / 1e12;
@@ -116,7 +116,7 @@ fn row(call: &Recorded, work: Work, time: &CallTime, (peak, number): (Option<&Pe
         name: call.name.chars().take(80).collect(),
         shape: shape_of(call).unwrap_or_default(),
         count: time.calls.len() as u64,
-        device_ms: time.device_ns as f64 / 1e6,
+        device_ms: time.gpu_ns as f64 / 1e6,
         tflop_per_s,
         tb_per_s,
         bound: most.map(|(bound, share)| if share < FAR_FROM_BOTH { Bound::Neither } else { bound }),

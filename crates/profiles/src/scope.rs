@@ -31,7 +31,7 @@ pub struct Scope {
     /// The thread whose Python functions are the loop's: Kineto files them under another number in some versions.
     pub python: Option<u16>,
     /// The GPU with most kernels.
-    pub device: Option<i64>,
+    pub gpu: Option<i64>,
     /// Steps.
     pub steps: Vec<TimeRange>,
     /// What counts as one.
@@ -67,12 +67,12 @@ impl Scope {
             of.waits += u64::from(facts.waits_for_batch);
         }
         let of_loop = thread_of_loop(&threads);
-        let device = device_with_most_kernels(timeline);
+        let gpu = gpu_with_most_kernels(timeline);
         let mut all = launchers(&threads);
         all.retain(|lane| Some(*lane) != of_loop);
         all.truncate(LAUNCHERS);
         all.splice(0..0, of_loop);
-        let mut scope = Self { of_loop, threads: all, device, ..Self::default() };
+        let mut scope = Self { of_loop, threads: all, gpu, ..Self::default() };
         scope.python = of_loop.map(|of_loop| thread_with_python(timeline, &threads, of_loop));
         scope.set_window(timeline)?;
         scope.find_steps(timeline);
@@ -102,7 +102,7 @@ impl Scope {
         if self.steps.is_empty() {
             let of_loop = self.of_loop.map(|lane| timeline.of_thread(lane)).unwrap_or_default();
             of_loop.iter().for_each(|span| widen(span.start, span.end));
-            let on_device = timeline.gpu.iter().filter(|span| Some(timeline.device_of(span)) == self.device);
+            let on_device = timeline.gpu.iter().filter(|span| Some(timeline.gpu_of(span)) == self.gpu);
             on_device.for_each(|span| widen(span.start, span.end));
         } else {
             self.steps_by = Some(StepMark::ProfilerStep);
@@ -199,10 +199,10 @@ fn thread_with_python(timeline: &TraceTimeline, threads: &[ThreadTally], of_loop
 }
 
 /// The lowest number of those with most kernels.
-fn device_with_most_kernels(timeline: &TraceTimeline) -> Option<i64> {
+fn gpu_with_most_kernels(timeline: &TraceTimeline) -> Option<i64> {
     let mut devices: BTreeMap<i64, u64> = timeline.streams.iter().map(|(device, _)| (*device, 0)).collect();
     for span in timeline.gpu.iter().filter(|span| span.kind == GpuKind::Kernel) {
-        *devices.entry(timeline.device_of(span)).or_default() += 1;
+        *devices.entry(timeline.gpu_of(span)).or_default() += 1;
     }
     let most = devices.into_iter().max_by_key(|(device, kernels)| (*kernels, std::cmp::Reverse(*device)));
     most.map(|(device, _)| device)

@@ -315,8 +315,8 @@ impl TraceTimeline {
     }
 
     /// The number of a stream's GPU.
-    pub(crate) fn device_of(&self, span: &GpuSpan) -> i64 {
-        self.streams.get(usize::from(span.lane)).map_or(-1, |(device, _)| *device)
+    pub(crate) fn gpu_of(&self, span: &GpuSpan) -> i64 {
+        self.streams.get(usize::from(span.lane)).map_or(-1, |(gpu, _)| *gpu)
     }
 }
 

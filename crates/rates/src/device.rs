@@ -15,7 +15,7 @@ struct BusyWindow {
 
 /// A GPU that the job uses, in one tick.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct DeviceUse {
+pub struct GpuUse {
     /// PIDs that NVML lists on it.
     pub pids: Vec<u32>,
     /// The readings are from this tick.
@@ -25,7 +25,7 @@ pub struct DeviceUse {
     windows: Vec<BusyWindow>,
 }
 
-impl DeviceUse {
+impl GpuUse {
     /// `mean` is the utilization over the whole tick, 0–1. If the tick has two or more points of the samples buffer,
     /// each is a window of its own, else the whole tick is one. `scale` is the job's part of a shared GPU, 0–1.
     pub fn new(
@@ -69,8 +69,8 @@ impl DeviceUse {
 }
 
 /// Utilization of the busiest of these GPUs around a moment, 0–1; `None` without GPUs.
-pub fn busiest(devices: &[&DeviceUse], at_ns: u64) -> Option<f64> {
-    devices.iter().map(|device| device.busy(at_ns)).reduce(f64::max)
+pub fn busiest(devices: &[&GpuUse], at_ns: u64) -> Option<f64> {
+    devices.iter().map(|gpu| gpu.busy(at_ns)).reduce(f64::max)
 }
 
 /// A point's wall-clock time on CLOCK_MONOTONIC, from the sample's reading of both.
@@ -96,18 +96,18 @@ mod tests {
     #[test]
     fn points_are_windows_on_our_clock() {
         let points = [point(500, 100), point(0, 0)];
-        let device = DeviceUse::new(vec![], true, 0.5, 1.0, &points, &sample(), 9 * S);
-        assert_eq!(device.busy(9 * S + S / 4), 1.0);
-        assert_eq!(device.busy(9 * S + S / 2), 1.0);
-        assert_eq!(device.busy(9 * S + 3 * S / 4), 0.0);
-        assert_eq!(device.busy(11 * S), 0.0);
+        let gpu = GpuUse::new(vec![], true, 0.5, 1.0, &points, &sample(), 9 * S);
+        assert_eq!(gpu.busy(9 * S + S / 4), 1.0);
+        assert_eq!(gpu.busy(9 * S + S / 2), 1.0);
+        assert_eq!(gpu.busy(9 * S + 3 * S / 4), 0.0);
+        assert_eq!(gpu.busy(11 * S), 0.0);
     }
 
     #[test]
     fn one_point_or_a_wrong_clock_leave_the_mean() {
         for points in [vec![point(100, 90)], vec![point(900_000, 90), point(900_100, 80)]] {
-            let device = DeviceUse::new(vec![], true, 0.3, 1.0, &points, &sample(), 9 * S);
-            assert_eq!(device.busy(9 * S), 0.3);
+            let gpu = GpuUse::new(vec![], true, 0.3, 1.0, &points, &sample(), 9 * S);
+            assert_eq!(gpu.busy(9 * S), 0.3);
         }
     }
 }

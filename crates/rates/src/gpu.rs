@@ -4,10 +4,10 @@ use std::collections::{HashMap, HashSet};
 
 use super::GpuChoice;
 use super::delta::{copied, delta, span};
-use super::device::DeviceUse;
+use super::device::GpuUse;
 use super::frame::{GpuLink, GpuProcessRates, GpuRates};
 use super::levels::SHORT_INTERVAL_S;
-use trainmon_sample::{Gpm, GpuDevice, GpuProcess, GpuSample, JobSample, ProcessSample, Sample};
+use trainmon_sample::{Gpm, GpuProcess, GpuReading, GpuSample, JobSample, ProcessSample, Sample};
 
 /// Bytes per second of one PCIe lane in one direction, by generation from 1, after line coding (PCI Express Base
 /// Specification: 2.5 and 5 GT/s with 8b/10b, 8 to 32 GT/s with 128b/130b, 64 GT/s with FLITs).
@@ -24,15 +24,15 @@ pub struct GpuFold {
     /// All GPUs, by index.
     pub rates: Vec<GpuRates>,
     /// Attached GPUs whose use is known.
-    pub attached: Vec<DeviceUse>,
+    pub attached: Vec<GpuUse>,
     /// GPU memory by PID, summed over GPUs.
     pub memory_by_pid: HashMap<u32, u64>,
 }
 
 impl GpuFold {
     /// The attached GPUs of one process: a rank's own if NVML's processes show which one, else any that the job uses.
-    pub fn devices_of(&self, pid: u32) -> Vec<&DeviceUse> {
-        let own: Vec<&DeviceUse> = self.attached.iter().filter(|device| device.pids.contains(&pid)).collect();
+    pub fn gpus_of(&self, pid: u32) -> Vec<&GpuUse> {
+        let own: Vec<&GpuUse> = self.attached.iter().filter(|gpu| gpu.pids.contains(&pid)).collect();
         if own.is_empty() { self.attached.iter().collect() } else { own }
     }
 }
@@ -80,7 +80,7 @@ pub(crate) fn fold(
             let from_ns = before.map_or(sample.monotonic_ns, |before| before.monotonic_ns);
             let listed = device.processes.iter().map(|process| process.pid).collect();
             let points = &device.utilization_points;
-            out.attached.push(DeviceUse::new(listed, !stale, pct / 100.0, scale, points, sample, from_ns));
+            out.attached.push(GpuUse::new(listed, !stale, pct / 100.0, scale, points, sample, from_ns));
         }
         out.rates.push(GpuRates { simulated: gpus.simulated, ..rates(device, earlier, seconds, stale, used) });
     }
@@ -96,14 +96,14 @@ fn job_pids(job: &JobSample) -> HashSet<u32> {
 }
 
 /// Positions of the GPUs that the job uses, and how they were identified: the user's choice, else NVML's processes,
-/// else open device files, else CUDA_VISIBLE_DEVICES.
+/// else open gpu files, else CUDA_VISIBLE_DEVICES.
 fn attached(
     choices: &[GpuChoice],
     gpus: &GpuSample,
     job: Option<&JobSample>,
     pids: &HashSet<u32>,
 ) -> (GpuLink, HashSet<usize>) {
-    type Wanted<'a> = &'a dyn Fn(&GpuDevice) -> bool;
+    type Wanted<'a> = &'a dyn Fn(&GpuReading) -> bool;
     let positions = |wanted: Wanted| -> HashSet<usize> {
         gpus.devices.iter().enumerate().filter(|(_, device)| wanted(device)).map(|(at, _)| at).collect()
     };
@@ -122,11 +122,11 @@ fn attached(
     found.find(|(_, positions)| !positions.is_empty()).unwrap_or_default()
 }
 
-fn is_chosen(choice: &GpuChoice, device: &GpuDevice) -> bool {
+fn is_chosen(choice: &GpuChoice, gpu: &GpuReading) -> bool {
     match choice {
-        GpuChoice::Index(index) => device.index == *index,
+        GpuChoice::Index(index) => gpu.index == *index,
         GpuChoice::Uuid(prefix) => {
-            let start = device.uuid.as_deref().and_then(|uuid| uuid.get(..prefix.len()));
+            let start = gpu.uuid.as_deref().and_then(|uuid| uuid.get(..prefix.len()));
             !prefix.is_empty() && start.is_some_and(|start| start.eq_ignore_ascii_case(prefix))
         }
     }
@@ -152,17 +152,17 @@ fn visible_devices(value: &str) -> Vec<GpuChoice> {
 /// Only how much a GPU was used by the job and by other processes. `matched`: NVML lists processes of the job
 /// somewhere, so the PIDs on both sides are from one namespace. If they are not (inside a container), no process on an
 /// attached GPU can be called foreign, and a single process listed there is assumed to be the job's.
-fn usage(device: &GpuDevice, pids: &HashSet<u32>, attached: bool, matched: bool) -> GpuRates {
-    let points = device.utilization_points.iter().filter(|point| point.pct <= 100);
+fn usage(gpu: &GpuReading, pids: &HashSet<u32>, attached: bool, matched: bool) -> GpuRates {
+    let points = gpu.utilization_points.iter().filter(|point| point.pct <= 100);
     let (sum, count) = points.fold((0.0, 0u32), |(sum, count), point| (sum + f64::from(point.pct), count + 1));
-    let utilization_pct = if count > 0 { Some(sum / f64::from(count)) } else { percent(device.utilization_pct) };
+    let utilization_pct = if count > 0 { Some(sum / f64::from(count)) } else { percent(gpu.utilization_pct) };
     let unmatchable = attached && !matched;
-    let (own, others): (Vec<GpuProcess>, Vec<GpuProcess>) = device
+    let (own, others): (Vec<GpuProcess>, Vec<GpuProcess>) = gpu
         .processes
         .iter()
-        .partition(|process| pids.contains(&process.pid) || unmatchable && device.processes.len() == 1);
+        .partition(|process| pids.contains(&process.pid) || unmatchable && gpu.processes.len() == 1);
     let alone = others.is_empty();
-    let known = !unmatchable || device.processes.len() == 1;
+    let known = !unmatchable || gpu.processes.len() == 1;
     let mut processes = shown(&own, known.then_some(true));
     processes.extend(shown(&others, known.then_some(false)));
     let own_utilization = total(own.iter().map(|process| process.sm_utilization_pct.map(u64::from)))
@@ -204,16 +204,16 @@ fn percent(value: Option<u32>) -> Option<f64> {
 
 /// Adds everything else that is known about a GPU to its use.
 fn rates(
-    device: &GpuDevice,
-    earlier: Option<&GpuDevice>,
+    gpu: &GpuReading,
+    earlier: Option<&GpuReading>,
     seconds: Option<f64>,
     stale: bool,
     mut used: GpuRates,
 ) -> GpuRates {
     // What the driver measured over the last moments: not a repeat of the last tick's reading, nor of a lost GPU.
-    let fresh = !stale && !device.lost;
-    let nothing = GpuDevice::default();
-    let now = if fresh { device } else { &nothing };
+    let fresh = !stale && !gpu.lost;
+    let nothing = GpuReading::default();
+    let now = if fresh { gpu } else { &nothing };
     if !fresh {
         (used.utilization_pct, used.job_utilization_pct) = (None, None);
         used.processes.iter_mut().for_each(|process| process.sm_utilization_pct = None);
@@ -226,10 +226,10 @@ fn rates(
     let used = GpuRates {
         memory_utilization_pct: percent(now.memory_utilization_pct),
         power_w: power_w(now, earlier, seconds),
-        power_limit_w: device.power_limit_mw.map(watts),
+        power_limit_w: gpu.power_limit_mw.map(watts),
         pcie_rx_bytes_per_s: now.pcie_rx_kib_per_s.map(bytes_s),
         pcie_tx_bytes_per_s: now.pcie_tx_kib_per_s.map(bytes_s),
-        pcie_capacity_bytes_per_s: pcie_capacity(device),
+        pcie_capacity_bytes_per_s: pcie_capacity(gpu),
         sm_active_pct: share(|gpm| gpm.sm_active_pct),
         tensor_active_pct: share(|gpm| gpm.tensor_active_pct),
         dram_active_pct: share(|gpm| gpm.dram_active_pct),
@@ -237,26 +237,26 @@ fn rates(
         decoder_pct: now.decoder_pct.filter(|pct| *pct <= 100),
         ..used
     };
-    copied!(device, used => GpuRates: index uuid name lost memory_used_bytes memory_total_bytes temperature_c sm_clock_mhz
+    copied!(gpu, used => GpuRates: index uuid name lost memory_used_bytes memory_total_bytes temperature_c sm_clock_mhz
         sm_clock_max_mhz memory_clock_mhz memory_clock_max_mhz clock_event_reasons pcie_generation pcie_width
         pcie_generation_max pcie_width_max ecc_uncorrected mig)
 }
 
 /// Mean power from the energy counter if it moved over a long enough interval, else the reading. NVML's counter moves
 /// in steps of up to 100 ms of consumption.
-fn power_w(device: &GpuDevice, earlier: Option<&GpuDevice>, seconds: Option<f64>) -> Option<f64> {
-    let moved = delta(device.energy_mj, earlier.and_then(|earlier| earlier.energy_mj)).filter(|mj| *mj > 0);
+fn power_w(gpu: &GpuReading, earlier: Option<&GpuReading>, seconds: Option<f64>) -> Option<f64> {
+    let moved = delta(gpu.energy_mj, earlier.and_then(|earlier| earlier.energy_mj)).filter(|mj| *mj > 0);
     let seconds = seconds.filter(|seconds| *seconds >= SHORT_INTERVAL_S);
     match (moved, seconds) {
         (Some(mj), Some(seconds)) => Some(mj as f64 / 1e3 / seconds),
-        _ => device.power_mw.map(|mw| f64::from(mw) / 1e3),
+        _ => gpu.power_mw.map(|mw| f64::from(mw) / 1e3),
     }
 }
 
 /// The link's capacity: an idle GPU trains the link down, so its highest generation and width count.
-fn pcie_capacity(device: &GpuDevice) -> Option<f64> {
-    let generation = device.pcie_generation_max.or(device.pcie_generation)?;
-    let width = device.pcie_width_max.or(device.pcie_width)?;
+fn pcie_capacity(gpu: &GpuReading) -> Option<f64> {
+    let generation = gpu.pcie_generation_max.or(gpu.pcie_generation)?;
+    let width = gpu.pcie_width_max.or(gpu.pcie_width)?;
     let lane = PCIE_LANE_BYTES_S.get(usize::try_from(generation.checked_sub(1)?).ok()?)?;
     Some(lane * f64::from(width.min(32)))
 }
@@ -269,22 +269,22 @@ mod tests {
     use crate::testing::*;
     use trainmon_sample::UtilizationPoint;
 
-    fn device(index: u32) -> GpuDevice {
-        GpuDevice {
+    fn device(index: u32) -> GpuReading {
+        GpuReading {
             index,
             uuid: Some(format!("GPU-{index}abc").into()),
             minor: Some(index),
             utilization_pct: Some(40),
-            ..GpuDevice::default()
+            ..GpuReading::default()
         }
     }
 
-    fn with(ms: u64, devices: Vec<GpuDevice>, job: JobSample) -> Sample {
+    fn with(ms: u64, devices: Vec<GpuReading>, job: JobSample) -> Sample {
         let gpus = GpuSample { monotonic_ns: ms * MS, devices, ..GpuSample::default() };
         Sample { gpus: Some(Arc::new(gpus)), job: Some(Arc::new(job)), ..tick(ms / 1000, ms) }
     }
 
-    fn one(devices: Vec<GpuDevice>, job: JobSample) -> GpuFold {
+    fn one(devices: Vec<GpuReading>, job: JobSample) -> GpuFold {
         fold(&[], None, &with(1000, devices, job), None)
     }
 
@@ -392,14 +392,14 @@ mod tests {
         let mut gpu = device(0);
         gpu.utilization_points = [0, 50, 100, 4_000_000].map(|pct| UtilizationPoint { unix_us: 0, pct }).to_vec();
         assert_eq!(one(vec![gpu], job(0, vec![])).rates[0].utilization_pct, Some(50.0));
-        let sentinel = GpuDevice { utilization_pct: Some(u32::MAX), ..device(0) };
+        let sentinel = GpuReading { utilization_pct: Some(u32::MAX), ..device(0) };
         assert_eq!(one(vec![sentinel], job(0, vec![])).rates[0].utilization_pct, None);
     }
 
     #[test]
     fn power_from_energy_where_it_moves() {
         let at = |ms, energy_mj| {
-            let gpu = GpuDevice { energy_mj: Some(energy_mj), power_mw: Some(70_000), ..device(0) };
+            let gpu = GpuReading { energy_mj: Some(energy_mj), power_mw: Some(70_000), ..device(0) };
             with(ms, vec![gpu], job(ms, vec![]))
         };
         let power = |before: &Sample, now: &Sample| fold(&[], Some(before), now, Some(before)).rates[0].power_w;
@@ -426,7 +426,7 @@ mod tests {
 
     #[test]
     fn link_capacity() {
-        let gpu = |generation, width| GpuDevice {
+        let gpu = |generation, width| GpuReading {
             pcie_generation: Some(1),
             pcie_generation_max: generation,
             pcie_width: Some(8),

@@ -21,7 +21,7 @@ mod gpu_choice;
 mod host;
 pub mod job;
 pub mod levels;
-pub mod neighbours;
+pub mod other_processes;
 pub mod short_lived;
 mod storage;
 #[cfg(test)]
@@ -37,7 +37,7 @@ use delta::{rate, span};
 use frame::{HostRates, StorageRates};
 use gpu::GpuFold;
 use job::JobFold;
-use neighbours::Neighbours;
+use other_processes::OtherProcesses;
 use trainmon_sample::Sample;
 
 /// CLOCK_MONOTONIC stops during suspend, CLOCK_BOOTTIME does not (clock_gettime(2)). If they drift apart by more than
@@ -80,7 +80,7 @@ pub struct Difference {
     /// The host.
     pub host: HostRates,
     /// The busiest processes outside the job; `None` if not shown.
-    pub neighbours: Option<Neighbours>,
+    pub other_processes: Option<OtherProcesses>,
     /// Storage.
     pub storage: StorageRates,
     /// The GPUs.
@@ -149,7 +149,7 @@ impl Rates {
         Difference {
             host: host::fold(before, sample, job.as_ref().and_then(|job| job.rates.cpu_pct)),
             storage: storage::fold(before, sample),
-            neighbours: neighbours::fold(sample.neighbours.as_deref()),
+            other_processes: other_processes::fold(sample.other_processes.as_deref()),
             own_cpu_pct,
             job,
             gpu,

@@ -111,13 +111,13 @@ mod tests {
     use crate::job::JobFold;
     use crate::testing::*;
 
-    fn trainer(at: u64, threads: u64) -> ProcessSample {
+    fn rank(at: u64, threads: u64) -> ProcessSample {
         let extra = (1..=threads).map(|n| {
             let tid = 10 + u32::try_from(n).unwrap();
             ThreadSample { name: "pt_autograd_0".into(), ..thread(tid, ThreadRole::Autograd, at * n, 0) }
         });
         ProcessSample {
-            role: ProcessRole::Trainer,
+            role: ProcessRole::Rank,
             threads: [thread(10, ThreadRole::Main, at * 600, at * 200)].into_iter().chain(extra).collect(),
             ..process(10)
         }
@@ -131,14 +131,14 @@ mod tests {
 
     #[test]
     fn threads_that_did_something_and_their_roles() {
-        let frame = last(vec![trainer(0, 8)], vec![trainer(1, 8)]);
+        let frame = last(vec![rank(0, 8)], vec![rank(1, 8)]);
         let seen: Vec<_> = frame.threads.iter().map(|thread| (thread.tid, thread.role)).collect();
         let autograd = |tid| (tid, ThreadRole::Autograd);
         assert_eq!(seen, [(10, ThreadRole::Main), autograd(18), autograd(17), autograd(16), autograd(15)]);
         assert_eq!((frame.threads[0].cpu_pct, frame.threads[0].run_delay_pct), (60.0, 20.0));
         assert_eq!(&*frame.threads[1].name, "pt_autograd_0");
         let [main, autograd] = &frame.thread_roles[..] else { panic!("{:?}", frame.thread_roles) };
-        assert_eq!((main.process_role, main.thread_role, main.count), (ProcessRole::Trainer, ThreadRole::Main, 1));
+        assert_eq!((main.process_role, main.thread_role, main.count), (ProcessRole::Rank, ThreadRole::Main, 1));
         assert!(close(main.cpu_pct, 60.0) && close(main.run_delay_share, 0.25));
         assert_eq!((autograd.thread_role, autograd.count), (ThreadRole::Autograd, 8));
         assert!(close(autograd.cpu_pct, 3.6) && close(autograd.run_delay_share, 0.0));
@@ -146,17 +146,17 @@ mod tests {
 
     #[test]
     fn new_threads_count_and_have_no_rates() {
-        let frame = last(vec![trainer(0, 0)], vec![trainer(1, 2)]);
+        let frame = last(vec![rank(0, 0)], vec![rank(1, 2)]);
         assert_eq!(frame.threads.len(), 1);
         let autograd = &frame.thread_roles[1];
         assert_eq!((autograd.count, autograd.cpu_pct, autograd.run_delay_share), (2, None, None));
-        let new = last(vec![], vec![trainer(1, 2)]);
+        let new = last(vec![], vec![rank(1, 2)]);
         assert_eq!((new.threads.len(), new.thread_roles[1].count), (0, 2));
     }
 
     #[test]
     fn the_busiest_are_kept() {
-        let frame = last(vec![trainer(0, 900)], vec![trainer(1, 900)]);
+        let frame = last(vec![rank(0, 900)], vec![rank(1, 900)]);
         assert_eq!(frame.threads.len(), THREADS_IN_FRAME);
         assert!(frame.threads.windows(2).all(|pair| pair[0].cpu_pct >= pair[1].cpu_pct || pair[0].tid == 10));
         assert_eq!(frame.threads[0].tid, 910);

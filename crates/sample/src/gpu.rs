@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::private::Private;
 
-/// What each known bit of [`GpuDevice::clock_event_reasons`] means
+/// What each known bit of [`GpuReading::clock_event_reasons`] means
 /// (`nvmlClocksEventReason*` and `nvmlClocksThrottleReason*` in nvml.h).
 pub const CLOCK_EVENT_REASONS: [(u64, &str); 9] = [
     (0x1, "idle"),
@@ -39,14 +39,14 @@ pub struct GpuSample {
     /// True if the values come from trainmon's simulated GPU, not from NVML.
     pub simulated: bool,
     /// GPUs by NVML index.
-    pub devices: Vec<GpuDevice>,
+    pub devices: Vec<GpuReading>,
 }
 
 impl Private for GpuSample {}
 
 /// One GPU. Every reading that the GPU or driver does not offer is `None`.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct GpuDevice {
+pub struct GpuReading {
     /// NVML index.
     pub index: u32,
     /// UUID.

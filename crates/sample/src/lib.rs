@@ -11,7 +11,7 @@ pub mod job;
 pub mod locals;
 pub mod log_row;
 pub mod loop_profile;
-pub mod neighbours;
+pub mod other_processes;
 pub mod outlook;
 pub mod private;
 pub mod probe_counts;
@@ -33,12 +33,12 @@ use source::sources;
 use trainmon_profiles::account::ProfileAccount;
 
 pub use connections::{Channel, ConnectionsSample, LockWait};
-pub use gpu::{Gpm, GpuDevice, GpuProcess, GpuSample, UtilizationPoint};
+pub use gpu::{Gpm, GpuProcess, GpuReading, GpuSample, UtilizationPoint};
 pub use host::{CgroupSample, CpuTimes, HostSample, NetInterface, Pressure};
 pub use job::{JobAccess, JobSample, RunIdentity, Software, Unwatched};
 pub use locals::{FrameLocals, LocalsSample, ThreadLocals};
 pub use loop_profile::ProfileSample;
-pub use neighbours::{NeighbourProcess, NeighboursSample};
+pub use other_processes::{OtherProcessProcess, OtherProcessesSample};
 pub use outlook::{OutlookSample, ProcessMemory, ProgressBar};
 pub use process::{IoCounters, ProcessId, ProcessRole, ProcessSample, RankPlace, ThreadRole, ThreadSample};
 pub use sampler::{Descriptor, Observation, SampledProcess, SampledThread, SamplerSample};
@@ -77,7 +77,8 @@ pub struct Sample {
     pub account: Option<Arc<ProfileAccount>>,
     /// The busiest processes outside the job, from the latest scan; `None` if they are not shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub neighbours: Option<Arc<NeighboursSample>>,
+    #[serde(rename = "neighbours")]
+    pub other_processes: Option<Arc<OtherProcessesSample>>,
     /// What says how the run will go on, where a job is followed for days.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outlook: Option<Arc<OutlookSample>>,
@@ -88,7 +89,7 @@ pub struct Sample {
 }
 
 sources! {
-    without_status: neighbours, outlook, profile, account;
+    without_status: other_processes, outlook, profile, account;
     /// `/proc/PID` of the job.
     Job(JobSample) { value: job, status: job, title: "processes", seen: None }
     /// Host-wide files of `/proc` and the cgroup tree.

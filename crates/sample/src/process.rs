@@ -147,7 +147,7 @@ named_enum! {
     #[derive(Default)]
     pub enum ProcessRole {
         /// Runs the training loop. Several under one PID are the ranks of a distributed run.
-        Trainer = "trainer",
+        Rank = "trainer",
         /// Makes batches for a training process.
         Worker = "worker",
         /// Starts ranks or restarts them (torchrun, a shell).
@@ -173,7 +173,8 @@ pub enum ThreadRole {
     /// NCCL and gloo threads.
     Communication,
     /// Feeds a queue: in the training process it hands out batch indices, in a worker it hands over batches.
-    Feeder,
+    #[serde(rename = "feeder")]
+    QueueThread,
     /// Anything else.
     #[default]
     Other,
@@ -187,7 +188,7 @@ impl ThreadRole {
             Self::Pin => "pin memory",
             Self::Autograd => "autograd",
             Self::Communication => "communication",
-            Self::Feeder => "feeder",
+            Self::QueueThread => "feeder",
             Self::Other => "other",
         }
     }

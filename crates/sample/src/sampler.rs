@@ -87,12 +87,14 @@ pub struct SampledProcess {
     pub role: ProcessRole,
     /// For a worker: PID of the training process that it works for.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub trainer: Option<u32>,
+    #[serde(rename = "trainer")]
+    pub rank: Option<u32>,
     /// First thread first.
     pub threads: Vec<SampledThread>,
     /// Queue-feeding threads counted in `fed`: in a training process with torch's loader, one for each worker of the
     /// current set.
-    pub feeders: u32,
+    #[serde(rename = "feeders")]
+    pub queue_threads: u32,
     /// Write calls of the queue-feeding threads since they started, with the round of each reading (the number of
     /// rounds means the end of the tick). In a training process one call per batch index handed out, in a worker one
     /// per batch.

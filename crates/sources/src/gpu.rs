@@ -5,7 +5,7 @@ use std::path::Path;
 pub use super::gpu_reader::GpuReader;
 use super::nvml::NvmlReader;
 pub use super::nvml::run_part;
-use super::simulated_device::SimulatedReader;
+use super::simulated_gpu::SimulatedReader;
 use super::{Ask, AskedSource, Roots, SourceOptions};
 use trainmon_sample::{GpuSample, SourceState, SourceStatus};
 
@@ -47,8 +47,8 @@ impl AskedSource for Box<dyn GpuReader> {
     const WITH_RIGHTS: bool = false; // NVML is a library
 
     fn open(options: &SourceOptions) -> Result<Self, SourceStatus> {
-        let SourceOptions { roots, nvml_lib, simulated_device } = options;
-        open_in(roots, nvml_lib.as_deref(), simulated_device.as_deref())
+        let SourceOptions { roots, nvml_lib, simulated_gpu } = options;
+        open_in(roots, nvml_lib.as_deref(), simulated_gpu.as_deref())
     }
 
     fn read(&mut self, ask: &Ask) -> Result<GpuSample, SourceStatus> {

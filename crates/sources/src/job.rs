@@ -192,7 +192,7 @@ impl JobReader {
         } else {
             self.assign_roles();
         }
-        self.find_feeders();
+        self.find_queue_threads();
         if changed || self.reads.is_multiple_of(FACTS_EVERY) {
             self.share_descriptors();
         }
@@ -245,9 +245,9 @@ impl JobReader {
         libraries().find(|library| is_of_learning(library)).or_else(|| libraries().next()).cloned()
     }
 
-    fn trainer_of(&self, worker: u32) -> Option<u32> {
+    fn rank_of(&self, worker: u32) -> Option<u32> {
         let of = |pid| self.processes.get(&pid).map(|process| (process.stat.parent, process.role));
-        roles::trainer_of(worker, of)
+        roles::rank_of(worker, of)
     }
 
     /// Adds new processes below the known ones.
@@ -365,7 +365,7 @@ impl JobReader {
         let roles = roles::assign(self.target.pid, &facts);
         for (pid, process) in &mut self.processes {
             process.role = roles.get(pid).copied().unwrap_or_default();
-            if process.role == ProcessRole::Trainer && process.rank.is_none() {
+            if process.role == ProcessRole::Rank && process.rank.is_none() {
                 process.rank = Some(rank_place(&process.folder));
                 // Its launcher may have named the run.
                 if self.run.name.is_none() {

@@ -26,9 +26,9 @@ pub mod maps;
 mod mounts;
 mod mountstats;
 pub mod namespaces;
-pub mod neighbours;
 mod nvml;
 mod nvml_raw;
+pub mod other_processes;
 pub mod outlook;
 pub mod process;
 pub mod processes;
@@ -38,7 +38,7 @@ pub mod regular_file;
 mod roles;
 pub mod sampler;
 mod secrets;
-pub mod simulated_device;
+pub mod simulated_gpu;
 pub mod software;
 pub mod storage;
 pub mod task_files;
@@ -72,7 +72,7 @@ pub struct SourceOptions {
     /// The NVML library, if not the loader's choice.
     pub nvml_lib: Option<PathBuf>,
     /// The state file of a simulated GPU, which then replaces NVML.
-    pub simulated_device: Option<PathBuf>,
+    pub simulated_gpu: Option<PathBuf>,
 }
 
 /// A request to a source.

@@ -338,7 +338,7 @@ impl Process {
                     if thread.name.as_bytes() != name {
                         thread.name = text(name);
                     }
-                    if thread.role != ThreadRole::Feeder {
+                    if thread.role != ThreadRole::QueueThread {
                         thread.role = role_of_name(name.trim_ascii());
                     }
                 }

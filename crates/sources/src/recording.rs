@@ -139,7 +139,7 @@ impl<R: Read> Recording<R> {
         };
         let mut header: Header = serde_json::from_slice(bytes)
             .map_err(|error| RecordingError::Other(format!("no header: {}", short(&error))))?;
-        let (schema, by) = (header.schema, || text::fit(&text::sanitise(&header.trainmon), VERSION_MAX));
+        let (schema, by) = (header.schema, || text::fit(&text::sanitize(&header.trainmon), VERSION_MAX));
         if schema > SCHEMA {
             return Err(RecordingError::Newer { schema, by: by() });
         }

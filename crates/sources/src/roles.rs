@@ -57,20 +57,20 @@ const INTERPRETERS: &[&str] = &["python", "pypy", "node", "java", "ruby", "perl"
 /// The roles of all processes, by PID.
 pub(crate) fn assign(target: u32, facts: &[Facts<'_>]) -> BTreeMap<u32, ProcessRole> {
     let by_pid: BTreeMap<u32, &Facts<'_>> = facts.iter().map(|fact| (fact.pid, fact)).collect();
-    let trainers = trainers(target, facts, &by_pid);
+    let ranks = ranks(target, facts, &by_pid);
     facts
         .iter()
         .map(|fact| {
-            let role = if trainers.contains(&fact.pid) {
-                ProcessRole::Trainer
+            let role = if ranks.contains(&fact.pid) {
+                ProcessRole::Rank
             } else if is_torch_worker(fact) {
                 ProcessRole::Worker
             } else if is_helper(fact, &by_pid) {
                 ProcessRole::Helper
-            } else if let Some(trainer) = ancestors(fact, &by_pid).find(|above| trainers.contains(&above.pid)) {
+            } else if let Some(rank) = ancestors(fact, &by_pid).find(|above| ranks.contains(&above.pid)) {
                 // A process that trains is not a worker.
-                if is_kin(fact, trainer) && !fact.trains { ProcessRole::Worker } else { ProcessRole::Other }
-            } else if trainers.iter().any(|pid| is_below(*pid, fact.pid, &by_pid)) {
+                if is_kin(fact, rank) && !fact.trains { ProcessRole::Worker } else { ProcessRole::Other }
+            } else if ranks.iter().any(|pid| is_below(*pid, fact.pid, &by_pid)) {
                 ProcessRole::Launcher
             } else {
                 ProcessRole::Other
@@ -82,13 +82,13 @@ pub(crate) fn assign(target: u32, facts: &[Facts<'_>]) -> BTreeMap<u32, ProcessR
 
 /// The training process that a worker serves: its nearest ancestor with that role. `of` gives a process's parent and
 /// role.
-pub(crate) fn trainer_of(worker: u32, of: impl Fn(u32) -> Option<(u32, ProcessRole)>) -> Option<u32> {
+pub(crate) fn rank_of(worker: u32, of: impl Fn(u32) -> Option<(u32, ProcessRole)>) -> Option<u32> {
     let above = |pid: &u32| of(*pid).map(|(parent, _)| parent);
-    let is_trainer = |pid: &u32| of(*pid).is_some_and(|(_, role)| role == ProcessRole::Trainer);
-    successors(above(&worker), above).take(MOST_GENERATIONS).find(is_trainer)
+    let is_rank = |pid: &u32| of(*pid).is_some_and(|(_, role)| role == ProcessRole::Rank);
+    successors(above(&worker), above).take(MOST_GENERATIONS).find(is_rank)
 }
 
-fn trainers(target: u32, facts: &[Facts<'_>], by_pid: &BTreeMap<u32, &Facts<'_>>) -> Vec<u32> {
+fn ranks(target: u32, facts: &[Facts<'_>], by_pid: &BTreeMap<u32, &Facts<'_>>) -> Vec<u32> {
     // Served by torch's workers. Forkserver workers are grandchildren, so the helper in between is skipped.
     let mut found: Vec<u32> = facts
         .iter()

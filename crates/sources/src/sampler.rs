@@ -55,12 +55,12 @@ pub struct ProcessPlan {
     /// Training process or worker.
     pub role: ProcessRole,
     /// For a worker: the PID of its training process.
-    pub trainer: Option<u32>,
+    pub rank: Option<u32>,
     /// The first thread comes first. For a training process also the pin-memory thread and those that computed lately;
     /// for any process the active ones, because others may wait for them.
     pub threads: Vec<ThreadPlan>,
     /// Queue-feeding threads.
-    pub feeders: Vec<u32>,
+    pub queue_threads: Vec<u32>,
 }
 
 /// One thread to sample.
@@ -107,7 +107,7 @@ struct SampledProc {
     /// Planned threads not sampled because no more files may be kept open.
     left_out: u32,
     /// I/O counters of the queue-feeding threads.
-    feeders: Vec<ThriftyFile>,
+    queue_threads: Vec<ThriftyFile>,
     main_io: Option<ThriftyFile>,
     /// The process's memory: arguments of polls, and deadlines of futex waits.
     memory: Option<(KeptFile, Permit)>,
@@ -120,7 +120,7 @@ struct SampledProc {
 /// Which counters of a training process to read in a round.
 #[derive(Debug, Clone, Copy)]
 struct Due {
-    feeders: bool,
+    queue_threads: bool,
     written: bool,
 }
 
@@ -165,11 +165,11 @@ impl SampledProc {
         process.threads = plan.threads.iter().map(thread).collect();
         process.threads.retain(|task| !task.samples.aside || task.is_cheap());
         process.left_out = u32::try_from(plan.threads.len() - process.threads.len()).unwrap_or(u32::MAX);
-        if plan.role == ProcessRole::Trainer {
+        if plan.role == ProcessRole::Rank {
             process.main_io = process.main_io.or_else(|| io(&pid));
         }
-        if process.plan.feeders != plan.feeders {
-            process.feeders = plan.feeders.iter().filter_map(io).collect();
+        if process.plan.queue_threads != plan.queue_threads {
+            process.queue_threads = plan.queue_threads.iter().filter_map(io).collect();
         }
         process.plan = plan.clone();
         process
@@ -177,13 +177,7 @@ impl SampledProc {
 
     /// Samples a training process in one round. With `connections`, all planned threads are sampled, and what they wait
     /// on is looked up.
-    fn sample_trainer(
-        &mut self,
-        round: u32,
-        due: Due,
-        mut connections: Option<&mut Connections>,
-        seen: &mut TaskRead,
-    ) {
+    fn sample_rank(&mut self, round: u32, due: Due, mut connections: Option<&mut Connections>, seen: &mut TaskRead) {
         let pid = self.plan.id.pid;
         let mut main = Observation::default();
         let mut helper_runs = false;
@@ -217,16 +211,16 @@ impl SampledProc {
         }
         // Fetching a batch ends with handing out the next index, so the count is read while that is awaited.
         let (waits, runs) = (may_wait_for_a_batch(&main), main.state == Some('R'));
-        let often = (waits || runs && self.awaited.is_some()) && self.feeders.len() <= MOST_FEEDERS_EVERY_ROUND;
-        let count = if often || due.feeders { self.fed_now() } else { None };
+        let often = (waits || runs && self.awaited.is_some()) && self.queue_threads.len() <= MOST_FEEDERS_EVERY_ROUND;
+        let count = if often || due.queue_threads { self.fed_now() } else { None };
         self.fed.extend(count.map(|count| (round, count)));
         self.awaited = count.filter(|count| waits || runs && self.awaited == Some(*count));
     }
 
     /// Write calls of all queue-feeding threads.
     fn fed_now(&self) -> Option<u64> {
-        let calls = self.feeders.iter().map(|file| file.with(io_counters).ok().map(|io| io.write_calls));
-        if !self.feeders.is_empty() { calls.sum::<Option<u64>>() } else { None }
+        let calls = self.queue_threads.iter().map(|file| file.with(io_counters).ok().map(|io| io.write_calls));
+        if !self.queue_threads.is_empty() { calls.sum::<Option<u64>>() } else { None }
     }
 
     /// What was sampled since the last tick, which had this many rounds.
@@ -248,9 +242,9 @@ impl SampledProc {
         SampledProcess {
             id: self.plan.id,
             role: self.plan.role,
-            trainer: self.plan.trainer,
+            rank: self.plan.rank,
             threads: threads.collect(),
-            feeders: u32::try_from(self.feeders.len()).unwrap_or(u32::MAX),
+            queue_threads: u32::try_from(self.queue_threads.len()).unwrap_or(u32::MAX),
             fed: std::mem::take(&mut self.fed),
             written: std::mem::take(&mut self.written),
         }
@@ -303,14 +297,14 @@ impl Sampler {
         self.last_us = now_us;
         let everything = self.rounds.is_multiple_of(of_pace(EVERYTHING_EVERY, self.sparing));
         let due = Due {
-            feeders: self.rounds.is_multiple_of(of_pace(FEEDERS_EVERY, self.sparing)),
+            queue_threads: self.rounds.is_multiple_of(of_pace(FEEDERS_EVERY, self.sparing)),
             written: self.rounds.is_multiple_of(WRITTEN_EVERY),
         };
         self.connections.begin_round(now_us);
         self.followed = self.followed.or(everything.then_some(round));
-        for process in self.processes.iter_mut().filter(|process| process.plan.role == ProcessRole::Trainer) {
+        for process in self.processes.iter_mut().filter(|process| process.plan.role == ProcessRole::Rank) {
             let connections = if everything { Some(&mut self.connections) } else { None };
-            process.sample_trainer(round, due, connections, &mut self.seen);
+            process.sample_rank(round, due, connections, &mut self.seen);
         }
         if everything {
             self.sample_others(round);
@@ -320,7 +314,7 @@ impl Sampler {
 
     /// Samples the workers, and whatever else may be waited for.
     fn sample_others(&mut self, round: u32) {
-        let is_other = |process: &&SampledProc| process.plan.role != ProcessRole::Trainer;
+        let is_other = |process: &&SampledProc| process.plan.role != ProcessRole::Rank;
         let count = self.processes.iter().filter(is_other).count().max(1);
         let start = if count > MOST_WORKERS { self.next_worker % count } else { 0 };
         let others = self.processes.iter_mut().filter(|process| is_other(&&**process)).enumerate();

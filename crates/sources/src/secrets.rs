@@ -42,7 +42,7 @@ mod tests {
     use trainmon_profiles::ranks_account::{RankRow, RanksAccount, Straggler};
     use trainmon_sample::sampler::{Descriptor, Observation};
     use trainmon_sample::{
-        CgroupSample, ConnectionsSample, DataMount, JobSample, LockWait, NeighbourProcess, NeighboursSample,
+        CgroupSample, ConnectionsSample, DataMount, JobSample, LockWait, OtherProcessProcess, OtherProcessesSample,
         ProcessSample, SamplerSample, SourceStatus, Sources, StackFrame, StackWindow, StacksSample, StorageSample,
     };
 
@@ -73,7 +73,7 @@ mod tests {
         let frame =
             StackFrame { file: TEXT.into(), text: Some("login(password='hunter2')".into()), ..StackFrame::default() };
         let window = StackWindow { frames: vec![frame], ..StackWindow::default() };
-        let neighbour = NeighbourProcess { command: LINE.into(), ..NeighbourProcess::default() };
+        let other_process = OtherProcessProcess { command: LINE.into(), ..OtherProcessProcess::default() };
         let status = SourceStatus { reason: Some(TEXT.into()), fix: Some(TEXT.into()), ..SourceStatus::default() };
         let text = || Some(TEXT.to_owned());
         let account = ProfileAccount {
@@ -94,9 +94,9 @@ mod tests {
             job: Some(Arc::new(job)),
             storage: Some(Arc::new(StorageSample { mounts: Some(vec![mount]), ..StorageSample::default() })),
             stacks: Some(Arc::new(StacksSample { windows: vec![window], locals: Vec::new() })),
-            neighbours: Some(Arc::new(NeighboursSample {
-                processes: vec![neighbour],
-                ..NeighboursSample::default()
+            other_processes: Some(Arc::new(OtherProcessesSample {
+                processes: vec![other_process],
+                ..OtherProcessesSample::default()
             })),
             account: Some(Arc::new(account)),
             sources: Sources { gpu: status.clone(), stacks: status, ..Sources::default() },

@@ -377,7 +377,7 @@ mod tests {
     use super::*;
     use trainmon_rates::frame::HostRates;
     use trainmon_waits::Frame;
-    use trainmon_waits::frame::TrainerRates;
+    use trainmon_waits::frame::RankRates;
     use trainmon_waits::time_split::TimeSplit;
 
     const NOW: u64 = 1_000_000_000_000;
@@ -430,11 +430,11 @@ mod tests {
     #[test]
     fn stacks_fill_their_height_from_waiting_up() {
         let mut t = Timeline::default();
-        let trainer = TrainerRates {
+        let rank = RankRates {
             split_s: TimeSplit { input_wait: 0.5, host_busy: 0.25, other: 0.25, ..TimeSplit::default() },
-            ..TrainerRates::default()
+            ..RankRates::default()
         };
-        let frame = Frame { monotonic_ns: NOW, seconds: 2.0, trainers: vec![trainer], ..Frame::default() };
+        let frame = Frame { monotonic_ns: NOW, seconds: 2.0, ranks: vec![rank], ..Frame::default() };
         t.add(TimelinePoint::new(&frame, Class::Unknown, None, frame.loop_shares()));
         let area = Rect::new(0, 0, 3, 4);
         let mut buf = Buffer::empty(area);

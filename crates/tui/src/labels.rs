@@ -1,7 +1,7 @@
 //! Plain words for names and numbers of the program: classes, causes, signals, advice, commands, times.
 
 use super::format::{self, UNMEASURED};
-use trainmon_base::text::sanitise;
+use trainmon_base::text::sanitize;
 pub use trainmon_base::text::short_command;
 use trainmon_diagnosis::diagnosis::verdict::Advice;
 use trainmon_sample::ProcessRole;
@@ -15,7 +15,7 @@ pub fn program(command: &str) -> &str {
 
 /// An advice on one line with its gain: as much of the gain as fits into `width` cells after the title.
 pub fn advice_line(lead: &str, advice: &Advice, width: usize) -> String {
-    let title = format!("{lead}{}", sanitise(&advice.title));
+    let title = format!("{lead}{}", sanitize(&advice.title));
     let worths = [advice.worth(), advice.gain()].into_iter().flatten().map(|worth| format!("{title}: {worth}"));
     let mut fitting = worths.filter(|line| unicode_width::UnicodeWidthStr::width(line.as_str()) <= width);
     fitting.next().unwrap_or_else(|| title.clone())
@@ -57,7 +57,7 @@ pub fn whole_percent(value: Option<f64>) -> String {
 /// The role of a process in the job, as one word.
 pub fn role(role: ProcessRole) -> &'static str {
     match role {
-        ProcessRole::Trainer => "training",
+        ProcessRole::Rank => "training",
         other => other.word(),
     }
 }

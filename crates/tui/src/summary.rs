@@ -74,14 +74,14 @@ mod tests {
     use trainmon_diagnosis::diagnosis::verdict::{Advice, Class, Phase};
     use trainmon_diagnosis::history::interval::Interval;
     use trainmon_waits::Frame;
-    use trainmon_waits::frame::{CountedSteps, TrainerRates};
+    use trainmon_waits::frame::{CountedSteps, RankRates};
     use trainmon_waits::time_split::TimeSplit;
 
     /// A second with a step.
     fn frame(second: u64) -> Frame {
         let split_s = TimeSplit { input_wait: 0.6, device_sync: 0.1, host_busy: 0.3, ..TimeSplit::default() };
-        let trainers = vec![TrainerRates { split_s, steps: Some(1), ..TrainerRates::default() }];
-        Frame { seconds: 1.0, unix_ms: second as i64 * 1000, trainers, ..Frame::default() }
+        let ranks = vec![RankRates { split_s, steps: Some(1), ..RankRates::default() }];
+        Frame { seconds: 1.0, unix_ms: second as i64 * 1000, ranks, ..Frame::default() }
     }
 
     fn verdict(class: Class, cause: Option<Cause>, advice: &str) -> Arc<Verdict> {
@@ -138,8 +138,8 @@ mod tests {
         for second in 0..31 {
             let counted = CountedSteps { per_s: 13.0, variable: "step in train (train.py)".into(), place: None };
             let mut frame = frame(second);
-            frame.trainers[0].steps = None;
-            frame.trainers[0].counted = (second >= 13).then_some(counted);
+            frame.ranks[0].steps = None;
+            frame.ranks[0].counted = (second >= 13).then_some(counted);
             let phase = if second < 9 { Phase::Init } else { Phase::Training };
             let verdict = Arc::new(Verdict { phase, ..Verdict::default() });
             totals.add(&Interval::new(&frame, &verdict, frame.loop_shares()), &verdict);

@@ -31,9 +31,9 @@ pub fn all(frame: &Frame, verdict: Option<&Verdict>) -> BTreeMap<u32, &'static s
         Some((worker.id.pid, stage.or_else(|| largest(STATES, states))?))
     });
     let parts = LoopActivity::ALL.map(|part| part.short());
-    let trainers = frame.trainers.iter();
-    let trainers = trainers.filter_map(|trainer| Some((trainer.id.pid, largest(parts, trainer.split_s.values())?)));
-    trainers.chain(workers).collect()
+    let ranks = frame.ranks.iter();
+    let ranks = ranks.filter_map(|rank| Some((rank.id.pid, largest(parts, rank.split_s.values())?)));
+    ranks.chain(workers).collect()
 }
 
 /// The word with the largest share, the first of equal ones; `None` if nothing took any time.
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
     use trainmon_diagnosis::diagnosis::verdict::Stages;
     use trainmon_sample::ProcessId;
-    use trainmon_waits::frame::{TrainerRates, WorkerRates};
+    use trainmon_waits::frame::{RankRates, WorkerRates};
     use trainmon_waits::time_split::TimeSplit;
 
     fn frame() -> Frame {
@@ -58,13 +58,13 @@ mod tests {
             ..WorkerRates::default()
         };
         let id = |pid| ProcessId { pid, start_ticks: 1 };
-        let trainer = TrainerRates {
+        let rank = RankRates {
             id: id(10),
             split_s: TimeSplit { input_wait: 0.2, host_busy: 0.8, ..TimeSplit::default() },
-            ..TrainerRates::default()
+            ..RankRates::default()
         };
-        let unseen = TrainerRates { id: id(9), ..TrainerRates::default() };
-        Frame { trainers: vec![trainer, unseen], workers: vec![worker(12, 0.1), worker(11, 0.9)], ..Frame::default() }
+        let unseen = RankRates { id: id(9), ..RankRates::default() };
+        Frame { ranks: vec![rank, unseen], workers: vec![worker(12, 0.1), worker(11, 0.9)], ..Frame::default() }
     }
 
     fn words(verdict: Option<&Verdict>) -> Vec<(u32, &'static str)> {

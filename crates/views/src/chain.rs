@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use trainmon_base::text::format::whole_percent as percent;
-use trainmon_base::text::{fit, sanitise};
+use trainmon_base::text::{fit, sanitize};
 use trainmon_diagnosis::diagnosis::Verdict;
 use trainmon_diagnosis::diagnosis::chain::{ChainNode, Who, children, own, waits_for};
 use trainmon_diagnosis::diagnosis::verdict::Class;
@@ -59,7 +59,7 @@ impl<'n> DrawnTree<'n> {
         if !self.seen.insert(node.node) {
             return;
         }
-        let text = sanitise(&described(node)).into_owned();
+        let text = sanitize(&described(node)).into_owned();
         self.rows.push(ChainRow { node, branch: format!("{before}{own}"), text });
         let [passes, ended, more, last] = BRANCH;
         let below = match own {
@@ -128,7 +128,7 @@ fn state_words(end: Option<End>) -> &'static str {
         Some(End::Disk) => "reads from disk",
         Some(End::Flush) => "writes to disk",
         Some(End::Memory) => "waits for memory",
-        Some(End::Device) => LoopActivity::DeviceSync.verb(),
+        Some(End::Gpu) => LoopActivity::DeviceSync.verb(),
         Some(End::Timer) => "sleeps",
         Some(End::Asked) => "idle, waits for a request",
         Some(End::Stopped) => "stopped",
@@ -155,7 +155,7 @@ pub fn who(node: &ChainNode) -> String {
     };
     match resource {
         Some(End::Net) => format!("{name} (network)"),
-        Some(End::Device) => named("GPU"),
+        Some(End::Gpu) => named("GPU"),
         Some(End::Lock | End::Disk | End::Flush) => named(node.kind()),
         Some(End::Timer) => "sleeping or polling".to_owned(),
         Some(End::Terminal) => "terminal input".to_owned(),
@@ -193,7 +193,7 @@ impl Short {
 pub fn line(verdict: &Verdict, width: usize) -> Option<String> {
     let mut shorter = String::new();
     for short in Short::ALL {
-        shorter = sanitise(&told(verdict, short)?).into_owned();
+        shorter = sanitize(&told(verdict, short)?).into_owned();
         if unicode_width::UnicodeWidthStr::width(shorter.as_str()) <= width {
             return Some(shorter);
         }
@@ -240,8 +240,8 @@ fn way(verdict: &Verdict, root: &ChainNode, short: Short) -> String {
     // What the verdict blames leads, even where the GPU's own work takes longer.
     let blames_other = matches!(verdict.class, Class::DataLoader | Class::Io)
         || verdict.cause.is_some_and(|cause| cause.is_wait(verdict.class));
-    if blames_other && level.iter().any(|node| node.resource() != Some(End::Device) && node.share >= BESIDE) {
-        level.retain(|node| node.resource() != Some(End::Device));
+    if blames_other && level.iter().any(|node| node.resource() != Some(End::Gpu) && node.share >= BESIDE) {
+        level.retain(|node| node.resource() != Some(End::Gpu));
     }
     let mut end = None;
     let mut lead = root.share;

@@ -8,7 +8,7 @@ use super::section::{Column, Point, Section, SectionBody, point, whole};
 use trainmon_base::text::format::{counted, duration, precise};
 use trainmon_base::zone;
 use trainmon_diagnosis::diagnosis::Verdict;
-use trainmon_profiles::account::{DeviceAccount, IdleReason, LaunchAccount, LoopAccount, ProfileAccount, StepMark};
+use trainmon_profiles::account::{GpuAccount, IdleReason, LaunchAccount, LoopAccount, ProfileAccount, StepMark};
 use trainmon_profiles::drawn::SliceKind;
 
 /// Most GPUs with a section of their own; a table has all of them.
@@ -111,22 +111,22 @@ const ANNOTATED: &str = "in annotations alone";
 pub type ProfilePart = (SliceKind, &'static str, f64);
 
 /// The parts of a GPU's time that are large enough to be seen, as they are drawn. All of them add up to the window.
-pub fn gpu_parts(device: &DeviceAccount) -> Vec<ProfilePart> {
+pub fn gpu_parts(gpu: &GpuAccount) -> Vec<ProfilePart> {
     let busy = [
-        (SliceKind::Compute, "computing", device.compute),
-        (SliceKind::Collective, "in collectives, not computing", device.exposed),
-        (SliceKind::Copy, "only copying", device.copy_alone),
+        (SliceKind::Compute, "computing", gpu.compute),
+        (SliceKind::Collective, "in collectives, not computing", gpu.exposed),
+        (SliceKind::Copy, "only copying", gpu.copy_alone),
     ];
-    let copying = (SliceKind::Sync, IN_COPIES, device.idle_in_copies);
-    let idle = device.idle_by.iter().map(|(reason, share)| {
+    let copying = (SliceKind::Sync, IN_COPIES, gpu.idle_in_copies);
+    let idle = gpu.idle_by.iter().map(|(reason, share)| {
         let apart = match reason {
-            IdleReason::Launch => device.idle_in_copies,
-            IdleReason::Operator => device.idle_in_annotations,
+            IdleReason::Launch => gpu.idle_in_copies,
+            IdleReason::Operator => gpu.idle_in_annotations,
             _ => 0.0,
         };
         (reason.drawn(), reason.drawn().words(), share - apart)
     });
-    let annotated = (SliceKind::Annotation, ANNOTATED, device.idle_in_annotations);
+    let annotated = (SliceKind::Annotation, ANNOTATED, gpu.idle_in_annotations);
     let told = |share: f64| share >= SHARE_TOLD || !share.is_finite();
     busy.into_iter().chain([copying]).chain(idle).chain([annotated]).filter(|(.., share)| told(*share)).collect()
 }
@@ -152,7 +152,7 @@ pub fn loop_parts(of: &LoopAccount) -> Vec<ProfilePart> {
 }
 
 /// Where the time of a GPU goes.
-fn gpu(account: &ProfileAccount, device: &DeviceAccount, nth: usize) -> Section {
+fn gpu(account: &ProfileAccount, device: &GpuAccount, nth: usize) -> Section {
     let parts = gpu_parts(device);
     let title = format!("{}: {} busy, {} idle", gpu_name(device), whole(device.busy), whole(device.idle()));
     let launches = if nth == 0 { account.launches.as_ref() } else { None };
@@ -169,34 +169,26 @@ fn gpu(account: &ProfileAccount, device: &DeviceAccount, nth: usize) -> Section 
     Section { detail: nth > 0, ..section }
 }
 
-fn gpu_name(device: &DeviceAccount) -> String {
-    let name = device.name.as_deref().map(|name| format!(" ({name})")).unwrap_or_default();
-    format!("GPU {}{name}", device.index)
+fn gpu_name(gpu: &GpuAccount) -> String {
+    let name = gpu.name.as_deref().map(|name| format!(" ({name})")).unwrap_or_default();
+    format!("GPU {}{name}", gpu.index)
 }
 
-fn collectives_note(device: &DeviceAccount) -> Option<String> {
-    let beside = device.communication - device.exposed;
-    (device.communication >= SHARE_TOLD).then(|| {
-        format!(
-            "Collectives run {} of the time, {} beside other kernels.",
-            whole(device.communication),
-            whole(beside)
-        )
+fn collectives_note(gpu: &GpuAccount) -> Option<String> {
+    let beside = gpu.communication - gpu.exposed;
+    (gpu.communication >= SHARE_TOLD).then(|| {
+        format!("Collectives run {} of the time, {} beside other kernels.", whole(gpu.communication), whole(beside))
     })
 }
 
-fn kernels_note(device: &DeviceAccount) -> Option<String> {
-    let median = finite(device.median_kernel_us)?;
-    let streams = counted(device.streams, "stream", "streams");
-    let few =
-        device.few_blocks.zip(device.multiprocessors).filter(|(share, _)| *share >= 0.01).map(|(share, count)| {
-            format!(
-                " For {} of their time they have fewer blocks than the GPU's {count} multiprocessors.",
-                whole(share)
-            )
-        });
+fn kernels_note(gpu: &GpuAccount) -> Option<String> {
+    let median = finite(gpu.median_kernel_us)?;
+    let streams = counted(gpu.streams, "stream", "streams");
+    let few = gpu.few_blocks.zip(gpu.multiprocessors).filter(|(share, _)| *share >= 0.01).map(|(share, count)| {
+        format!(" For {} of their time they have fewer blocks than the GPU's {count} multiprocessors.", whole(share))
+    });
     let few = few.unwrap_or_default();
-    Some(format!("{} kernels on {streams}, of {} (median).{few}", device.kernels, length(median / 1000.0)))
+    Some(format!("{} kernels on {streams}, of {} (median).{few}", gpu.kernels, length(median / 1000.0)))
 }
 
 fn launches_note(launches: &LaunchAccount, has_steps: bool) -> String {
@@ -220,11 +212,11 @@ fn launches_note(launches: &LaunchAccount, has_steps: bool) -> String {
 }
 
 /// All GPUs of a profile with several.
-fn gpus(devices: &[DeviceAccount]) -> Section {
+fn gpus(devices: &[GpuAccount]) -> Section {
     let columns = ["busy", "compute", "collectives", "copies", "data", "sync", "launch", "operator", "Python"];
     let mut columns = columns.map(Column::right).to_vec();
     columns.insert(0, Column::right("GPU"));
-    let row = |device: &DeviceAccount| {
+    let row = |device: &GpuAccount| {
         let idle = device.idle_by.iter().map(|(_, share)| share);
         let busy = [device.busy, device.compute, device.communication, device.copy];
         let shares = busy.into_iter().chain(idle).map(whole);

@@ -237,7 +237,7 @@ fn share_of(part: f64, whole_ms: f64) -> String {
 }
 
 fn kernels(account: &ProfileAccount) -> Section {
-    let busy_ms = account.devices.first().map_or(f64::NAN, |device| device.busy * account.window_ms);
+    let busy_ms = account.devices.first().map_or(f64::NAN, |gpu| gpu.busy * account.window_ms);
     let section = TableOf::new(&account.kernels)
         .numbers(["ms"], |row| [row.total_ms])
         .right("of busy", |row| share_of(row.total_ms, busy_ms))

@@ -5,7 +5,7 @@
 
 use trainmon_base::stats::mean;
 use trainmon_base::text::format::{counted, number, whole_percent};
-use trainmon_base::text::sanitise;
+use trainmon_base::text::sanitize;
 use trainmon_diagnosis::diagnosis::Verdict;
 use trainmon_diagnosis::diagnosis::causes::Cause;
 use trainmon_diagnosis::diagnosis::chain::{ChainNode, Who, children};
@@ -64,9 +64,9 @@ impl Stage {
         let busy = busy.filter(|share| share.is_finite()).map(|share| share.clamp(0.0, 1.0));
         Self {
             kind,
-            name: sanitise(&name.into()).into_owned(),
+            name: sanitize(&name.into()).into_owned(),
             busy,
-            word: sanitise(&word.into()).into_owned(),
+            word: sanitize(&word.into()).into_owned(),
             limit: false,
         }
     }

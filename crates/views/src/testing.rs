@@ -77,11 +77,11 @@ pub(super) fn verdict() -> Verdict {
         ],
         advice: vec![Advice {
             title: "Raise num_workers from 4 to 7".to_owned(),
-            why: "Each worker takes 5.2 s for a batch and the trainer needs one every 0.8 s.".to_owned(),
+            why: "Each worker takes 5.2 s for a batch and the rank needs one every 0.8 s.".to_owned(),
             speedup_at_most: Some(1.7),
             predicted_step_ms: Some(760.0),
         }],
-        ceiling: Some(Ceiling { speedup_at_most: 1.74, limit: Limit::Device }),
+        ceiling: Some(Ceiling { speedup_at_most: 1.74, limit: Limit::Gpu }),
         other_findings: vec![Finding {
             class: Class::Gpu,
             cause: Some(Cause::UnderFilled),

@@ -4,7 +4,7 @@
 //! batches of images and labels took two writes. The training process's own feeding threads write exactly once for each
 //! index that they hand out. The ratio of the two counts is the number of writes per batch.
 
-use super::frame::{TimedSteps, TrainerRates, WorkerRates};
+use super::frame::{RankRates, TimedSteps, WorkerRates};
 use trainmon_rates::levels::FADE;
 
 /// Fewer steps than this show nothing: what is in the queues blurs them.
@@ -43,13 +43,13 @@ fn times(count: f64, steps: f64) -> Option<f64> {
 impl Loaders {
     /// Takes a tick of this many seconds. Converts the workers' writes per second into batches per second, and counts
     /// of indices into counts of steps.
-    pub(super) fn correct(&mut self, trainer: &mut TrainerRates, workers: &mut [WorkerRates], seconds: Option<f64>) {
-        let own = workers.iter_mut().filter(|worker| worker.trainer == trainer.id.pid);
+    pub(super) fn correct(&mut self, rank: &mut RankRates, workers: &mut [WorkerRates], seconds: Option<f64>) {
+        let own = workers.iter_mut().filter(|worker| worker.rank == rank.id.pid);
         let rates = own.filter_map(|worker| Some((worker.id.pid, worker.batches_per_s.as_mut()?)));
         let mut rates: Vec<(u32, &mut f64)> = rates.collect();
-        self.take_writes(&mut rates, trainer.steps, seconds);
-        self.take_batches(&rates, trainer, seconds);
-        self.regroup(trainer);
+        self.take_writes(&mut rates, rank.steps, seconds);
+        self.take_batches(&rates, rank, seconds);
+        self.regroup(rank);
     }
 
     fn take_writes(&mut self, rates: &mut [(u32, &mut f64)], steps: Option<u64>, seconds: Option<f64>) {
@@ -64,8 +64,8 @@ impl Loaders {
         rates.iter_mut().for_each(|(_, rate)| **rate /= each);
     }
 
-    fn take_batches(&mut self, rates: &[(u32, &mut f64)], trainer: &TrainerRates, seconds: Option<f64>) {
-        let sets = trainer.chain.iter().flat_map(|chain| &chain.sets);
+    fn take_batches(&mut self, rates: &[(u32, &mut f64)], rank: &RankRates, seconds: Option<f64>) {
+        let sets = rank.chain.iter().flat_map(|chain| &chain.sets);
         if let Some(set) = sets.max_by(|a, b| a.seconds.total_cmp(&b.seconds))
             && self.waited != set.workers
         {
@@ -85,25 +85,25 @@ impl Loaders {
         times(others, waited).filter(|more| *more <= MOST_LOADERS).map_or(1, |more| 1 + more as u64)
     }
 
-    fn regroup(&mut self, trainer: &mut TrainerRates) {
+    fn regroup(&mut self, rank: &mut RankRates) {
         let each = self.each_step();
         if each == 1 {
             (self.rest, self.timed_rest) = ((0, Vec::new()), None);
             return;
         }
-        if let Some(indices) = trainer.steps {
+        if let Some(indices) = rank.steps {
             let indices = indices.saturating_add(self.rest.0);
-            trainer.steps = Some(indices / each);
+            rank.steps = Some(indices / each);
             self.rest.0 = indices % each;
         }
         let group = usize::try_from(each).unwrap_or(1);
-        self.rest.1.append(&mut trainer.step_lengths_s);
+        self.rest.1.append(&mut rank.step_lengths_s);
         let whole = self.rest.1.len() / group * group;
         let left = self.rest.1.split_off(whole);
-        trainer.step_lengths_s = self.rest.1.chunks(group).map(|parts| parts.iter().sum()).collect();
+        rank.step_lengths_s = self.rest.1.chunks(group).map(|parts| parts.iter().sum()).collect();
         self.rest.1 = left;
-        trainer.timed_steps = self.regroup_timed(&trainer.timed_steps, each);
-        trainer.stalls.iter_mut().for_each(|stall| stall.count /= each);
+        rank.timed_steps = self.regroup_timed(&rank.timed_steps, each);
+        rank.stalls.iter_mut().for_each(|stall| stall.count /= each);
     }
 
     /// Puts `each` indices together to a step. Those before a pause in the counting are left out.
@@ -131,13 +131,13 @@ mod tests {
 
     /// Batches a second of two workers after some ticks in which they write so often a second each, at so many steps.
     fn batches(writes_per_s: [Option<f64>; 2], steps: Option<u64>) -> Vec<Option<f64>> {
-        let mut trainer = TrainerRates { id: id(10), steps, ..TrainerRates::default() };
+        let mut rank = RankRates { id: id(10), steps, ..RankRates::default() };
         let workers =
-            writes_per_s.map(|batches_per_s| WorkerRates { trainer: 10, batches_per_s, ..WorkerRates::default() });
+            writes_per_s.map(|batches_per_s| WorkerRates { rank: 10, batches_per_s, ..WorkerRates::default() });
         let (mut loaders, mut seen) = (Loaders::default(), Vec::new());
         for _ in 0..5 {
             seen = workers.to_vec();
-            loaders.correct(&mut trainer, &mut seen, Some(1.0));
+            loaders.correct(&mut rank, &mut seen, Some(1.0));
         }
         seen.iter().map(|worker| worker.batches_per_s).collect()
     }
@@ -185,10 +185,10 @@ mod tests {
             // Validation now and then, and a loader that is asked every third step.
             (24.0, [8.0, 0.0], 32, 32),
         ] {
-            let mut trainer = TrainerRates { id: id(10), chain: chain.clone(), ..TrainerRates::default() };
+            let mut rank = RankRates { id: id(10), chain: chain.clone(), ..RankRates::default() };
             let worker = |pid, batches_per_s| WorkerRates {
                 id: id(pid),
-                trainer: 10,
+                rank: 10,
                 batches_per_s: Some(batches_per_s),
                 ..WorkerRates::default()
             };
@@ -196,12 +196,12 @@ mod tests {
             let mut loaders = Loaders::default();
             for _ in 0..10 {
                 let lengths = vec![1.0 / indices as f32; indices];
-                (trainer.steps, trainer.step_lengths_s) = (Some(indices as u64), lengths);
-                loaders.correct(&mut trainer, &mut workers.clone(), Some(1.0));
+                (rank.steps, rank.step_lengths_s) = (Some(indices as u64), lengths);
+                loaders.correct(&mut rank, &mut workers.clone(), Some(1.0));
             }
-            assert_eq!(trainer.steps, Some(steps), "{waited} {others:?}");
-            let length: f32 = trainer.step_lengths_s.iter().sum();
-            assert!(trainer.step_lengths_s.len() as u64 == steps && (length - 1.0).abs() < 1e-3);
+            assert_eq!(rank.steps, Some(steps), "{waited} {others:?}");
+            let length: f32 = rank.step_lengths_s.iter().sum();
+            assert!(rank.step_lengths_s.len() as u64 == steps && (length - 1.0).abs() < 1e-3);
         }
     }
 }

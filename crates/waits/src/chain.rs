@@ -2,7 +2,7 @@
 //! sockets, locks and other threads to the resource that ends the wait.
 //!
 //! What belongs here: the wait-for graph of a tick, the rules for following a wait through it, and the state from
-//! earlier ticks that these rules need. What does not: what a wait costs the run (`trainer`), or whether it matters
+//! earlier ticks that these rules need. What does not: what a wait costs the run (`rank`), or whether it matters
 //! (`diagnosis`).
 //!
 //! The order of a tick:
@@ -32,7 +32,7 @@ mod work_ahead;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::sampled::{SampleClock, SampledTrainer, SampledWorker};
+use super::sampled::{SampleClock, SampledRank, SampledWorker};
 use super::stacks::python_threads;
 use super::time_split::LoopActivity;
 use super::wait::Wait;
@@ -45,7 +45,7 @@ use paths::{ChainRates, WaitHop};
 use polling::Polling;
 use round_paths::{PathSums, RoundPath};
 use short_lived_paths::ShortLivedPaths;
-use trainmon_rates::device::{DeviceUse, busiest};
+use trainmon_rates::device::{GpuUse, busiest};
 use trainmon_rates::levels::MOSTLY;
 use trainmon_sample::stacks::THREADS;
 use trainmon_sample::{JobSample, StackWindow};
@@ -69,7 +69,7 @@ fn activity(
     let mut shares: BTreeMap<LoopActivity, f64> = BTreeMap::new();
     for path in paths {
         let of = match (path.hops.first(), path.end) {
-            (None, End::Device) => LoopActivity::DeviceSync,
+            (None, End::Gpu) => LoopActivity::DeviceSync,
             (None, End::Net | End::Children | End::Asked) => LoopActivity::Other,
             (None, End::Timer) if sleeps => LoopActivity::Other,
             (None, End::Unknown) if path.name.is_some() => LoopActivity::Other,
@@ -126,9 +126,9 @@ pub(super) fn resolve_worker_waits(graph: &mut Graph<'_>, job: &JobSample, worke
         graph.go_to(round);
         let holders = graph.lock_holders(workers);
         for worker in workers.iter_mut().filter(|worker| blocked(worker)) {
-            let seen = graph.own_wait(worker.id.pid).or_else(|| graph.rest(worker.id.pid, worker.trainer));
+            let seen = graph.own_wait(worker.id.pid).or_else(|| graph.rest(worker.id.pid, worker.rank));
             let Some((from, to)) = seen else {
-                let waits = holders.contains(&worker.trainer) && graph.is_at_shared_lock(worker.id.pid);
+                let waits = holders.contains(&worker.rank) && graph.is_at_shared_lock(worker.id.pid);
                 worker.at_lock +=
                     if waits { every.min(count(worker, Wait::Futex).saturating_sub(worker.at_lock)) } else { 0 };
                 continue;
@@ -185,16 +185,16 @@ impl ChainState {
     }
 
     /// Continues from the last sample without following anything: what came before it was not sampled.
-    pub(super) fn rebase(&mut self, trainer: &SampledTrainer) {
-        self.clock.rebase(trainer.points.last().map(|point| point.at_ns));
+    pub(super) fn rebase(&mut self, rank: &SampledRank) {
+        self.clock.rebase(rank.points.last().map(|point| point.at_ns));
     }
 }
 
 /// A training process whose chain is followed through a tick.
-struct FollowedTrainer<'a> {
-    trainer: &'a mut SampledTrainer,
+struct FollowedRank<'a> {
+    rank: &'a mut SampledRank,
     state: &'a mut ChainState,
-    devices: Vec<&'a DeviceUse>,
+    devices: Vec<&'a GpuUse>,
     paths: PathSums,
     /// The next point to process.
     next: usize,
@@ -205,15 +205,15 @@ struct FollowedTrainer<'a> {
 pub(super) fn follow<'a>(
     graph: &mut Graph<'_>,
     job: &JobSample,
-    trainers: impl Iterator<Item = (&'a mut ChainState, Vec<&'a DeviceUse>, &'a mut SampledTrainer)>,
+    ranks: impl Iterator<Item = (&'a mut ChainState, Vec<&'a GpuUse>, &'a mut SampledRank)>,
 ) -> Vec<Option<ChainRates>> {
-    let followed = trainers.map(|(state, devices, trainer)| {
+    let followed = ranks.map(|(state, devices, rank)| {
         state.work_ahead.begin();
-        state.native.note(trainer.id.pid, graph);
-        graph.set_native(trainer.id.pid, state.native.tids());
-        FollowedTrainer { trainer, state, devices, paths: PathSums::default(), next: 0 }
+        state.native.note(rank.id.pid, graph);
+        graph.set_native(rank.id.pid, state.native.tids());
+        FollowedRank { rank, state, devices, paths: PathSums::default(), next: 0 }
     });
-    let mut followed: Vec<FollowedTrainer<'_>> = followed.collect();
+    let mut followed: Vec<FollowedRank<'_>> = followed.collect();
     for round in job.sampler.followed_rounds() {
         graph.go_to(round);
         followed.iter_mut().for_each(|one| one.go_to(round, graph, job.sampler.followed_every()));
@@ -221,14 +221,14 @@ pub(super) fn follow<'a>(
     followed.into_iter().map(|one| one.finish(graph)).collect()
 }
 
-impl FollowedTrainer<'_> {
+impl FollowedRank<'_> {
     fn go_to(&mut self, round: u32, graph: &Graph<'_>, every: usize) {
-        let Self { trainer, state, devices, paths, next } = self;
-        while trainer.points.get(*next).is_some_and(|point| point.round < round) {
+        let Self { rank, state, devices, paths, next } = self;
+        while rank.points.get(*next).is_some_and(|point| point.round < round) {
             *next += 1;
         }
-        let Some(point) = trainer.points.get(*next).copied().filter(|point| point.round == round) else { return };
-        let (pid, tid) = (trainer.id.pid, trainer.tid);
+        let Some(point) = rank.points.get(*next).copied().filter(|point| point.round == round) else { return };
+        let (pid, tid) = (rank.id.pid, rank.tid);
         let mut all = graph.loop_paths(pid, tid, busiest(devices, point.at_ns));
         let seconds = state.clock.seconds(point.at_ns);
         state.short_lived.take(&mut all, graph, (pid, point.main), seconds);
@@ -236,7 +236,7 @@ impl FollowedTrainer<'_> {
         let found = &all.paths;
         let waits = found.iter().flat_map(|path| foreign_hops(path, pid).map(|hop| (hop.pid, path.share)));
         let works =
-            found.iter().all(|path| path.hops.is_empty() && matches!(path.end, End::Cpu | End::Device | End::Timer));
+            found.iter().all(|path| path.hops.is_empty() && matches!(path.end, End::Cpu | End::Gpu | End::Timer));
         // A process may be idle while the loop waits for one of its own threads because its output is still being
         // handed over.
         let leaves: f64 = found.iter().filter(|path| leaves(path, pid)).map(|path| path.share).sum();
@@ -246,7 +246,7 @@ impl FollowedTrainer<'_> {
         let said = activity(found, graph, &state.work_ahead, (pid, tid, point.main), sleeps);
         state.latest_by_wait.insert(point.main, (said, leaves >= MOSTLY));
         // The samples up to the next followed one are assumed to wait like those followed last.
-        for later in trainer.points.iter_mut().skip(*next).take(every) {
+        for later in rank.points.iter_mut().skip(*next).take(every) {
             (later.by_chain, later.leaves) = state.latest_by_wait.get(&later.main).copied().unwrap_or_default();
         }
         // Once a batch has come out of a pipe, its tensors are fetched over sockets: they belong to the pipe last
@@ -262,12 +262,12 @@ impl FollowedTrainer<'_> {
     }
 
     fn finish(self, graph: &Graph<'_>) -> Option<ChainRates> {
-        let Self { trainer, state, paths, .. } = self;
+        let Self { rank, state, paths, .. } = self;
         let peer = |pid| graph.peer(pid, &state.work_ahead);
-        let of_loop = graph.thread(trainer.id.pid, trainer.tid).filter(|thread| thread.paced);
+        let of_loop = graph.thread(rank.id.pid, rank.tid).filter(|thread| thread.paced);
         let wakes_per_s = of_loop.map(|thread| thread.wakes_per_s);
-        let guessed = state.loop_thread.is_guessed(trainer.id.pid) || state.polling.guesses();
-        let (process, tid, exact) = (trainer.id, trainer.tid, graph.exact && !guessed);
+        let guessed = state.loop_thread.is_guessed(rank.id.pid) || state.polling.guesses();
+        let (process, tid, exact) = (rank.id, rank.tid, graph.exact && !guessed);
         let chain = ChainRates { process, tid, exact, wakes_per_s, ..paths.finish(peer) };
         Some(chain).filter(|chain| chain.samples > 0)
     }

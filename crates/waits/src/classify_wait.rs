@@ -21,15 +21,15 @@ pub(super) struct WaitContext {
     /// There is evidence that the process trains at all: a machine-learning library, or a GPU in use.
     pub training: bool,
     /// Utilization of the training process's GPU around the sample, 0–1. `None`: no GPU, or unknown.
-    pub device: Option<f64>,
+    pub gpu: Option<f64>,
     /// The loop's thread was writing a lot of data around the sample.
     pub writing: bool,
 }
 
 impl WaitContext {
     /// Whether a blocked thread may be waiting for the GPU: the GPU is busy.
-    fn device_busy(&self) -> bool {
-        self.device.is_some_and(|busy| busy >= WORKING_SHARE)
+    fn gpu_busy(&self) -> bool {
+        self.gpu.is_some_and(|busy| busy >= WORKING_SHARE)
     }
 }
 
@@ -74,18 +74,18 @@ pub(super) fn classify(point: &SampledPoint, context: &WaitContext) -> LoopActiv
         Wait::Pipe | Wait::Socket | Wait::Child | Wait::Stopped | Wait::Unknown => LoopActivity::Other,
         Wait::Futex if !context.exact && point.pin.is_some_and(fetching) => match () {
             () if helper => LoopActivity::HostBusy,
-            () if context.loader_ahead && context.device_busy() => LoopActivity::DeviceSync,
+            () if context.loader_ahead && context.gpu_busy() => LoopActivity::DeviceSync,
             () => LoopActivity::InputWait,
         },
         Wait::Poll if context.workers && point.pin.is_none() => match () {
             () if context.exact && helper => LoopActivity::HostBusy,
-            () if context.device_busy() && (context.exact || context.loader_ahead) => LoopActivity::DeviceSync,
+            () if context.gpu_busy() && (context.exact || context.loader_ahead) => LoopActivity::DeviceSync,
             () => LoopActivity::InputWait,
         },
-        Wait::Futex | Wait::Poll | Wait::Sleep | Wait::Device | Wait::Other => match () {
+        Wait::Futex | Wait::Poll | Wait::Sleep | Wait::Gpu | Wait::Other => match () {
             // A sleeping thread waits for no other thread.
             () if helper && point.main != Wait::Sleep => LoopActivity::HostBusy,
-            () if context.device_busy() => LoopActivity::DeviceSync,
+            () if context.gpu_busy() => LoopActivity::DeviceSync,
             () => LoopActivity::Other,
         },
     }
@@ -104,16 +104,10 @@ mod tests {
         SampledPoint { main, ..SampledPoint::default() }
     }
 
-    const NOTHING: WaitContext = WaitContext {
-        exact: true,
-        workers: false,
-        loader_ahead: false,
-        training: false,
-        device: None,
-        writing: false,
-    };
+    const NOTHING: WaitContext =
+        WaitContext { exact: true, workers: false, loader_ahead: false, training: false, gpu: None, writing: false };
     const WORKERS: WaitContext = WaitContext { workers: true, ..NOTHING };
-    const DEVICE: WaitContext = WaitContext { device: Some(0.4), training: true, ..NOTHING };
+    const DEVICE: WaitContext = WaitContext { gpu: Some(0.4), training: true, ..NOTHING };
 
     #[test]
     fn signature_of_the_loader() {
@@ -125,7 +119,7 @@ mod tests {
     #[test]
     fn pin_thread_fetching_means_a_wait_for_a_batch_where_calls_are_hidden() {
         let hidden = WaitContext { exact: false, ..WORKERS };
-        for pin in [Wait::LoaderPoll, Wait::Poll, Wait::Running, Wait::Pipe, Wait::Socket, Wait::Device] {
+        for pin in [Wait::LoaderPoll, Wait::Poll, Wait::Running, Wait::Pipe, Wait::Socket, Wait::Gpu] {
             let point = SampledPoint { pin: Some(pin), ..at(Wait::Futex) };
             assert_eq!(classify(&point, &hidden), LoopActivity::InputWait, "{pin:?}");
             // Where they are not, a wait for a pinned batch is a LoaderPoll, so this futex is for something else.
@@ -146,8 +140,8 @@ mod tests {
             let point = SampledPoint { pin: Some(pin), ..at(Wait::Futex) };
             for exact in [true, false] {
                 assert_eq!(classify(&point, &WaitContext { exact, ..WORKERS }), LoopActivity::Other, "{pin:?}");
-                let device = WaitContext { workers: true, exact, ..DEVICE };
-                assert_eq!(classify(&point, &device), LoopActivity::DeviceSync, "{pin:?}");
+                let gpu = WaitContext { workers: true, exact, ..DEVICE };
+                assert_eq!(classify(&point, &gpu), LoopActivity::DeviceSync, "{pin:?}");
             }
         }
     }
@@ -167,7 +161,7 @@ mod tests {
         let behind = WaitContext { loader_ahead: false, ..ahead };
         assert_eq!(classify(&point, &ahead), LoopActivity::DeviceSync);
         assert_eq!(classify(&point, &behind), LoopActivity::InputWait);
-        assert_eq!(classify(&point, &WaitContext { device: Some(0.04), ..ahead }), LoopActivity::InputWait);
+        assert_eq!(classify(&point, &WaitContext { gpu: Some(0.04), ..ahead }), LoopActivity::InputWait);
         assert_eq!(classify(&at(Wait::Poll), &ahead), LoopActivity::DeviceSync);
         assert_eq!(classify(&at(Wait::Poll), &behind), LoopActivity::InputWait);
         for context in [ahead, behind] {
@@ -213,10 +207,10 @@ mod tests {
 
     #[test]
     fn blocked_threads() {
-        for wait in [Wait::Futex, Wait::Poll, Wait::Sleep, Wait::Device, Wait::Other] {
+        for wait in [Wait::Futex, Wait::Poll, Wait::Sleep, Wait::Gpu, Wait::Other] {
             assert_eq!(classify(&at(wait), &NOTHING), LoopActivity::Other);
             assert_eq!(classify(&at(wait), &DEVICE), LoopActivity::DeviceSync);
-            assert_eq!(classify(&at(wait), &WaitContext { device: Some(0.04), ..DEVICE }), LoopActivity::Other);
+            assert_eq!(classify(&at(wait), &WaitContext { gpu: Some(0.04), ..DEVICE }), LoopActivity::Other);
             let helper = SampledPoint { helper_running: true, ..at(wait) };
             let of_helper = if wait == Wait::Sleep { LoopActivity::DeviceSync } else { LoopActivity::HostBusy };
             assert_eq!(classify(&helper, &DEVICE), of_helper);

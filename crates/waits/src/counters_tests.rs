@@ -51,7 +51,7 @@ fn handed_on(sample: &Sample) -> Vec<(Option<u32>, String, i64)> {
     numbers.collect()
 }
 
-/// Takes what a sample holds of the trainer, whose loop runs in this thread.
+/// Takes what a sample holds of the rank, whose loop runs in this thread.
 fn take(variable: &mut LoopVariable, sample: &Sample, loop_tid: u32) {
     let reads = sample.stacks.iter().flat_map(|stacks| &stacks.locals);
     reads.for_each(|read| variable.take(read, loop_tid));

@@ -12,7 +12,7 @@ use super::stacks::ProcessStacks;
 use super::time_split::TimeSplit;
 use super::wait::Wait;
 use trainmon_rates::frame::{GpuLink, GpuRates, HostRates, JobRates, ProcessRates, StorageRates};
-use trainmon_rates::neighbours::Neighbours;
+use trainmon_rates::other_processes::OtherProcesses;
 use trainmon_rates::threads::{ThreadRates, ThreadRoleRates};
 use trainmon_sample::{ProcessId, ProgressBar, RankPlace};
 
@@ -39,7 +39,7 @@ pub struct Frame {
     /// The attached job as a whole.
     pub job: JobRates,
     /// Where each training loop's time went, one per rank; the attached process first.
-    pub trainers: Vec<TrainerRates>,
+    pub ranks: Vec<RankRates>,
     /// The workers.
     pub workers: Vec<WorkerRates>,
     /// All processes of the job, target first.
@@ -51,7 +51,7 @@ pub struct Frame {
     /// The host.
     pub host: HostRates,
     /// The busiest processes outside the job; `None` if not shown.
-    pub neighbours: Option<Neighbours>,
+    pub other_processes: Option<OtherProcesses>,
     /// Storage.
     pub storage: StorageRates,
     /// GPUs by index.
@@ -70,7 +70,7 @@ pub struct Frame {
 
 /// Where one training loop's wall time went in the interval.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct TrainerRates {
+pub struct RankRates {
     /// Which process.
     pub id: ProcessId,
     /// Its place among the ranks of its run, if its launcher set it.
@@ -100,7 +100,7 @@ pub struct TrainerRates {
     /// What it waited for, if that could be followed.
     pub chain: Option<ChainRates>,
     /// Seconds with the GPU idle by what the loop did meanwhile, if the GPU's use is known.
-    pub device_idle_s: Option<TimeSplit>,
+    pub gpu_idle_s: Option<TimeSplit>,
     /// Separate waits for a batch that ended in this interval, seconds each (at most 64, longest kept).
     pub wait_lengths_s: Vec<f32>,
     /// Waits for a batch of 30 ms and more, with the number of batches requested by then (at most 64).
@@ -141,20 +141,20 @@ impl Frame {
     /// What the loops of all ranks did, shares that add up to 1; `None` without samples.
     pub fn loop_shares(&self) -> Option<TimeSplit> {
         let mut seconds = TimeSplit::default();
-        for trainer in &self.trainers {
-            seconds += trainer.split_s.map(|s| if s.is_finite() { s.max(0.0) } else { 0.0 });
+        for rank in &self.ranks {
+            seconds += rank.split_s.map(|s| if s.is_finite() { s.max(0.0) } else { 0.0 });
         }
         seconds.shares_of(seconds.total())
     }
 
     /// The processes of the loops: the attached one may have started them. Where none is known, the attached one.
     pub fn loop_pids(&self, attached: u32) -> Vec<u32> {
-        let pids: Vec<u32> = self.trainers.iter().map(|trainer| trainer.id.pid).collect();
+        let pids: Vec<u32> = self.ranks.iter().map(|rank| rank.id.pid).collect();
         if pids.is_empty() { vec![attached] } else { pids }
     }
 }
 
-impl TrainerRates {
+impl RankRates {
     /// Steps that began in an interval of so many seconds: those that were counted, else those that the loop's own variable
     /// makes of its length, in fractions. Screen, log, summaries and metrics all take them from here.
     pub fn steps_in(&self, seconds: f64) -> Option<f64> {
@@ -195,7 +195,7 @@ pub struct WorkerRates {
     /// Which process.
     pub id: ProcessId,
     /// PID of its training process.
-    pub trainer: u32,
+    pub rank: u32,
     /// Share of wall time on a CPU, 0–1, of the worker's first thread.
     pub busy: Option<f64>,
     /// Share waiting for data: disk, socket, pipe, sleep.

@@ -5,7 +5,7 @@
 //! of the run, which is up to the diagnosis.
 //!
 //! [`Frames`] is a deterministic fold: the same samples give the same frames, so a recording can be judged again. It keeps one
-//! `TrainerState` per training process: an unfinished wait, the last step, what is waited for, the newest stacks.
+//! `RankState` per training process: an unfinished wait, the last step, what is waited for, the newest stacks.
 
 mod batches;
 pub mod chain;
@@ -19,6 +19,7 @@ mod overlap;
 mod profile;
 #[cfg(test)]
 mod properties;
+mod rank;
 mod sampled;
 mod short_lived;
 pub mod stacks;
@@ -27,7 +28,6 @@ pub mod taxonomy;
 #[cfg(test)]
 mod testing;
 pub mod time_split;
-mod trainer;
 pub mod wait;
 mod workers;
 
@@ -39,11 +39,11 @@ pub use wait::Wait;
 
 use batches::Loaders;
 use chain::ChainState;
-use frame::TrainerRates;
+use frame::RankRates;
 use loop_variable::LoopVariable;
-use sampled::{SampledTrainer, SampledWorker};
+use rank::SplitState;
+use sampled::{SampledRank, SampledWorker};
 use stacks::correction::RecentActivities;
-use trainer::SplitState;
 use trainmon_rates::frame::GpuRates;
 use trainmon_rates::gpu::GpuFold;
 use trainmon_rates::job::{self, JobFold};
@@ -54,12 +54,12 @@ use trainmon_sample::{JobSample, ProcessId, ProcessRole, ProfileSample, Sample, 
 #[derive(Debug, Default)]
 pub struct Frames {
     rates: Rates,
-    trainers: HashMap<ProcessId, TrainerState>,
+    ranks: HashMap<ProcessId, RankState>,
 }
 
 /// The state of one training process between ticks.
 #[derive(Debug, Default)]
-struct TrainerState {
+struct RankState {
     split: SplitState,
     chain: ChainState,
     loaders: Loaders,
@@ -76,12 +76,12 @@ impl Frames {
     /// Starts over: the next samples are from another program.
     pub fn begin_anew(&mut self) {
         self.rates.begin_anew();
-        self.trainers.clear();
+        self.ranks.clear();
     }
 
     /// The frame between the previous sample and this one; without rates where the series breaks: see [`Rates::next`].
     pub fn next(&mut self, sample: Arc<Sample>) -> Frame {
-        let Difference { before, gap, seconds, job: folded, host, neighbours, storage, gpu, own_cpu_pct } =
+        let Difference { before, gap, seconds, job: folded, host, other_processes, storage, gpu, own_cpu_pct } =
             self.rates.next(Arc::clone(&sample));
         let mut frame = Frame {
             sequence: sample.sequence,
@@ -93,7 +93,7 @@ impl Frames {
             alive: sample.job.as_ref().map_or(sample.sources.job.state != SourceState::Gone, |job| job.alive),
             state: sample.job.as_deref().map_or('?', job::state),
             host,
-            neighbours,
+            other_processes,
             storage,
             own_cpu_pct,
             own_rss_bytes: sample.own.rss_bytes,
@@ -106,7 +106,7 @@ impl Frames {
                 self.fold_job(&mut frame, before_job, &sample, job, &gpu, folded);
                 self.fold_stacks(&mut frame, &sample, job);
             }
-            _ => self.trainers.clear(),
+            _ => self.ranks.clear(),
         }
         if before.is_some()
             && let Some(profile) = sample.profile.as_deref()
@@ -129,52 +129,51 @@ impl Frames {
     ) {
         let stale = folded.stale;
         for window in sample.stacks.iter().flat_map(|stacks| &stacks.windows) {
-            self.trainers.get_mut(&window.process).into_iter().for_each(|state| state.chain.take_stacks(window));
+            self.ranks.get_mut(&window.process).into_iter().for_each(|state| state.chain.take_stacks(window));
         }
         let waits = sampled::waits(&job.sampler);
         let mut graph = chain::Graph::new(job, before, &waits, &folded.short_lived);
-        let mut trainers = sampled::trainers(job, &waits, |process| {
-            let chain = &mut self.trainers.entry(process.id).or_default().chain;
+        let mut ranks = sampled::ranks(job, &waits, |process| {
+            let chain = &mut self.ranks.entry(process.id).or_default().chain;
             match &graph {
                 Some(graph) if !stale => {
-                    chain.loop_of(&chain::ProcessTick { process, graph, devices: gpu.devices_of(process.id.pid) })
+                    chain.loop_of(&chain::ProcessTick { process, graph, devices: gpu.gpus_of(process.id.pid) })
                 }
                 _ => chain.loop_tid().unwrap_or(process.id.pid),
             }
         });
-        self.forget_all_but(&trainers, job.target);
+        self.forget_all_but(&ranks, job.target);
         let mut workers = sampled::workers(job, &waits);
-        let mut chains = vec![None; trainers.len()];
+        let mut chains = vec![None; ranks.len()];
         if let Some(graph) = &mut graph {
             chain::resolve_worker_waits(graph, job, &mut workers);
             let mut states: HashMap<_, _> =
-                self.trainers.iter_mut().map(|(id, state)| (*id, &mut state.chain)).collect();
-            let followed = trainers
-                .iter_mut()
-                .filter_map(|trainer| Some((states.remove(&trainer.id)?, gpu.devices_of(trainer.id.pid), trainer)));
+                self.ranks.iter_mut().map(|(id, state)| (*id, &mut state.chain)).collect();
+            let followed =
+                ranks.iter_mut().filter_map(|rank| Some((states.remove(&rank.id)?, gpu.gpus_of(rank.id.pid), rank)));
             match folded.seconds {
                 Some(_) => chains = chain::follow(graph, job, followed),
                 None if stale => {}
-                None => followed.for_each(|(state, _, trainer)| state.rebase(trainer)),
+                None => followed.for_each(|(state, _, rank)| state.rebase(rank)),
             }
         }
-        for (trainer, chain) in trainers.iter().zip(chains) {
-            let state = self.trainers.entry(trainer.id).or_default();
-            let mut rates = trainer::fold(&mut state.split, trainer, job, &workers, &folded, gpu, stale);
+        for (rank, chain) in ranks.iter().zip(chains) {
+            let state = self.ranks.entry(rank.id).or_default();
+            let mut rates = rank::fold(&mut state.split, rank, job, &workers, &folded, gpu, stale);
             rates.chain = chain;
-            let own = |worker: &SampledWorker| worker.torch && worker.trainer == trainer.id.pid;
-            let written_per_s = folded.process(job, trainer.id).and_then(|(_, delta)| delta.write_chars_per_s);
-            let shared = gpu.devices_of(trainer.id.pid).iter().any(|device| device.shared);
-            rates.leave_device(workers.iter().any(own), shared, written_per_s);
-            frame.trainers.push(rates);
+            let own = |worker: &SampledWorker| worker.torch && worker.rank == rank.id.pid;
+            let written_per_s = folded.process(job, rank.id).and_then(|(_, delta)| delta.write_chars_per_s);
+            let shared = gpu.gpus_of(rank.id.pid).iter().any(|device| device.shared);
+            rates.leave_gpu(workers.iter().any(own), shared, written_per_s);
+            frame.ranks.push(rates);
         }
-        if trainers.is_empty() {
-            frame.trainers.extend(trainer::target(job, &folded));
+        if ranks.is_empty() {
+            frame.ranks.extend(rank::target(job, &folded));
         }
         frame.workers = workers::fold(before, job, &workers, &folded, stale);
-        for trainer in &mut frame.trainers {
-            let state = self.trainers.entry(trainer.id).or_default();
-            state.loaders.correct(trainer, &mut frame.workers, folded.seconds);
+        for rank in &mut frame.ranks {
+            let state = self.ranks.entry(rank.id).or_default();
+            state.loaders.correct(rank, &mut frame.workers, folded.seconds);
         }
         frame.job = folded.rates;
         frame.processes = folded.processes;
@@ -182,9 +181,9 @@ impl Frames {
     }
 
     /// Forgets outdated state of the sampled training processes, and everything about others except the target.
-    fn forget_all_but(&mut self, trainers: &[SampledTrainer], target: ProcessId) {
-        self.trainers.retain(|id, state| {
-            if trainers.is_empty() {
+    fn forget_all_but(&mut self, ranks: &[SampledRank], target: ProcessId) {
+        self.ranks.retain(|id, state| {
+            if ranks.is_empty() {
                 // Only its counters are known.
                 (state.split, state.chain) = Default::default();
                 return *id == target;
@@ -193,31 +192,31 @@ impl Frames {
                 // These stacks are from a thread that no longer runs the loop.
                 state.stacks = RecentActivities::default();
             }
-            trainers.iter().any(|trainer| trainer.id == *id)
+            ranks.iter().any(|rank| rank.id == *id)
         });
     }
 
     /// Adds what stacks and local variables say to the frame, and to its splits.
     fn fold_stacks(&mut self, frame: &mut Frame, sample: &Sample, job: &JobSample) {
         for read in sample.stacks.iter().flat_map(|stacks| &stacks.locals) {
-            if let Some(state) = self.trainers.get_mut(&read.process) {
+            if let Some(state) = self.ranks.get_mut(&read.process) {
                 state.variable.take(read, state.chain.loop_tid().unwrap_or(read.process.pid));
             }
         }
         let loop_of = |id| {
-            let state = self.trainers.get(&id);
+            let state = self.ranks.get(&id);
             (state.and_then(|state| state.chain.loop_tid()), state.and_then(|state| state.variable.stepping()))
         };
         frame.stacks = stacks::fold(sample.stacks.as_deref(), job, loop_of);
-        for trainer in &mut frame.trainers {
-            let Some(state) = self.trainers.get_mut(&trainer.id) else { continue };
-            let own = frame.stacks.iter().filter(|stacks| stacks.id == trainer.id);
-            let own = own.filter(|stacks| stacks.role == ProcessRole::Trainer);
+        for rank in &mut frame.ranks {
+            let Some(state) = self.ranks.get_mut(&rank.id) else { continue };
+            let own = frame.stacks.iter().filter(|stacks| stacks.id == rank.id);
+            let own = own.filter(|stacks| stacks.role == ProcessRole::Rank);
             state.stacks.take(sample.monotonic_ns, own.map(|stacks| stacks.main));
-            if trainer.steps.is_none() {
-                trainer.counted = state.variable.steps(sample.monotonic_ns);
+            if rank.steps.is_none() {
+                rank.counted = state.variable.steps(sample.monotonic_ns);
             }
-            trainer.correct(&state.stacks.sum());
+            rank.correct(&state.stacks.sum());
         }
     }
 }
@@ -225,10 +224,10 @@ impl Frames {
 /// Puts what another tool recorded of the loop into the frame, in place of what counters alone show of its process.
 fn fold_profile(frame: &mut Frame, profile: &ProfileSample, gpus: &[GpuRates], sample: &Sample) {
     let (rates, stacks) = profile::fold(profile, gpus, sample);
-    let by_counters = frame.trainers.iter().position(|trainer| trainer.id == rates.id);
-    let by_counters = by_counters.map(|at| frame.trainers.swap_remove(at)).unwrap_or_default();
-    let TrainerRates { cpu_pct, read_chars_per_s, run_delay_share, .. } = by_counters;
-    frame.trainers.insert(0, TrainerRates { cpu_pct, read_chars_per_s, run_delay_share, ..rates });
+    let by_counters = frame.ranks.iter().position(|rank| rank.id == rates.id);
+    let by_counters = by_counters.map(|at| frame.ranks.swap_remove(at)).unwrap_or_default();
+    let RankRates { cpu_pct, read_chars_per_s, run_delay_share, .. } = by_counters;
+    frame.ranks.insert(0, RankRates { cpu_pct, read_chars_per_s, run_delay_share, ..rates });
     frame.stacks.push(stacks);
     if frame.job.library.is_none() {
         frame.job.library = profile::library(profile).map(Into::into);
@@ -246,17 +245,17 @@ mod tests {
     }
 
     #[test]
-    fn a_trainer_that_is_gone_is_forgotten() {
+    fn a_rank_that_is_gone_is_forgotten() {
         let mut frames = Frames::default();
-        let trainer = ProcessSample { role: ProcessRole::Trainer, ..process(10) };
+        let rank = ProcessSample { role: ProcessRole::Rank, ..process(10) };
         let with = |sequence, processes| Arc::new(job_tick(sequence, processes));
-        frames.next(with(0, vec![trainer.clone()]));
-        frames.next(with(1, vec![trainer]));
-        assert_eq!(frames.trainers.keys().copied().collect::<Vec<_>>(), [id(10)], "by its counters alone");
+        frames.next(with(0, vec![rank.clone()]));
+        frames.next(with(1, vec![rank]));
+        assert_eq!(frames.ranks.keys().copied().collect::<Vec<_>>(), [id(10)], "by its counters alone");
         frames.next(with(2, vec![process(11)]));
-        assert!(!frames.trainers.contains_key(&id(10)));
+        assert!(!frames.ranks.contains_key(&id(10)));
         frames.next(Arc::new(sample(3, 3000)));
-        assert!(frames.trainers.is_empty());
+        assert!(frames.ranks.is_empty());
     }
 
     #[test]

@@ -1,23 +1,23 @@
 //! What the loop did during a GPU's idle time.
 
 use super::time_split::{LoopActivity, TimeSplit};
-use trainmon_rates::device::DeviceUse;
+use trainmon_rates::device::GpuUse;
 
 /// The samples of the loop's thread sorted into one GPU's windows: seconds by activity in each.
 #[derive(Debug)]
 pub(super) struct Overlap<'a> {
-    device: &'a DeviceUse,
+    gpu: &'a GpuUse,
     seconds: Vec<TimeSplit>,
 }
 
 impl<'a> Overlap<'a> {
-    pub(super) fn new(device: &'a DeviceUse) -> Self {
-        Self { device, seconds: vec![TimeSplit::default(); device.windows().len()] }
+    pub(super) fn new(gpu: &'a GpuUse) -> Self {
+        Self { gpu, seconds: vec![TimeSplit::default(); gpu.windows().len()] }
     }
 
     /// Adds a sample.
     pub(super) fn add(&mut self, at_ns: u64, activity: LoopActivity, seconds: f64) {
-        let window = self.device.window(at_ns);
+        let window = self.gpu.window(at_ns);
         if let Some(split) = self.seconds.get_mut(window) {
             split[activity] += seconds;
         }
@@ -25,7 +25,7 @@ impl<'a> Overlap<'a> {
 
     /// Seconds of the samples in which the GPU was busy.
     pub(super) fn busy_s(&self) -> f64 {
-        self.device.windows().zip(&self.seconds).map(|(busy, split)| busy * split.total()).sum()
+        self.gpu.windows().zip(&self.seconds).map(|(busy, split)| busy * split.total()).sum()
     }
 
     /// The GPU's idle seconds by what the loop's thread did. An estimate, because within a window only the sum is
@@ -34,7 +34,7 @@ impl<'a> Overlap<'a> {
     /// utilization) × seconds. `sync_kept` is the part of the waits for the GPU that stays one; the rest is other.
     pub(super) fn idle_s(&self, sync_kept: f64) -> TimeSplit {
         let mut idle = TimeSplit::default();
-        for (busy, split) in self.device.windows().zip(&self.seconds) {
+        for (busy, split) in self.gpu.windows().zip(&self.seconds) {
             let kept = split.device_sync * sync_kept;
             let split = TimeSplit { device_sync: kept, other: split.other + split.device_sync - kept, ..*split };
             let seen = split.total();
@@ -62,8 +62,8 @@ mod tests {
 
     #[test]
     fn sync_is_busy_first() {
-        let device = DeviceUse::new(vec![], true, 0.5, 1.0, &[], &sample(), 9 * S);
-        let mut overlap = Overlap::new(&device);
+        let gpu = GpuUse::new(vec![], true, 0.5, 1.0, &[], &sample(), 9 * S);
+        let mut overlap = Overlap::new(&gpu);
         overlap.add(9 * S, LoopActivity::DeviceSync, 0.4);
         overlap.add(9 * S, LoopActivity::InputWait, 0.4);
         overlap.add(9 * S, LoopActivity::HostBusy, 0.2);
@@ -78,8 +78,8 @@ mod tests {
 
     #[test]
     fn more_sync_than_busy_leaves_idle_in_sync() {
-        let device = DeviceUse::new(vec![], true, 0.2, 1.0, &[], &sample(), 9 * S);
-        let mut overlap = Overlap::new(&device);
+        let gpu = GpuUse::new(vec![], true, 0.2, 1.0, &[], &sample(), 9 * S);
+        let mut overlap = Overlap::new(&gpu);
         overlap.add(9 * S, LoopActivity::DeviceSync, 0.5);
         overlap.add(9 * S, LoopActivity::HostBusy, 0.5);
         let idle = overlap.idle_s(1.0).values();

@@ -1,29 +1,29 @@
 //! The loop's time where another tool recorded all of it: its stacks are its time, so nothing is estimated.
 
-use super::frame::TrainerRates;
+use super::frame::RankRates;
 use super::overlap::Overlap;
 use super::stacks::{self, ProcessStacks};
 use super::taxonomy::Activity;
 use super::time_split::{LoopActivity, TimeSplit};
 use super::wait::Wait;
-use trainmon_rates::device::DeviceUse;
+use trainmon_rates::device::GpuUse;
 use trainmon_rates::frame::GpuRates;
 use trainmon_sample::loop_profile::TRACE_FILE;
 use trainmon_sample::{ProfileSample, Sample};
 
 /// The loop's time in the interval, and its stacks.
-pub(super) fn fold(profile: &ProfileSample, gpus: &[GpuRates], sample: &Sample) -> (TrainerRates, ProcessStacks) {
+pub(super) fn fold(profile: &ProfileSample, gpus: &[GpuRates], sample: &Sample) -> (RankRates, ProcessStacks) {
     let stacks = stacks::of_profile(&profile.stacks);
     let total = stacks.main.total() as f64;
     let seconds = if profile.seconds.is_finite() { profile.seconds.max(0.0) } else { 0.0 };
-    let mut rates = TrainerRates {
+    let mut rates = RankRates {
         id: profile.stacks.process,
         profiled: true,
         exact: true,
         samples: u32::try_from(stacks.main.total()).unwrap_or(u32::MAX),
         steps: profile.steps,
         step_lengths_s: profile.step_lengths_s.clone(),
-        ..TrainerRates::default()
+        ..RankRates::default()
     };
     if total > 0.0 {
         rates.seconds_seen = seconds;
@@ -36,7 +36,7 @@ pub(super) fn fold(profile: &ProfileSample, gpus: &[GpuRates], sample: &Sample) 
             }
         }
         rates.running_s = rates.split_s.host_busy;
-        rates.device_idle_s = idle(&rates.split_s, gpus, sample);
+        rates.gpu_idle_s = idle(&rates.split_s, gpus, sample);
     }
     (rates, stacks)
 }
@@ -48,7 +48,7 @@ fn meaning(activity: Activity) -> (LoopActivity, Wait) {
         Activity::QueueWait => (LoopActivity::InputWait, Wait::Futex),
         Activity::LoaderStart => (LoopActivity::HostBusy, Wait::Running),
         activity if activity.is_input() => (LoopActivity::InputWait, Wait::Running),
-        Activity::Sync => (LoopActivity::DeviceSync, Wait::Device),
+        Activity::Sync => (LoopActivity::DeviceSync, Wait::Gpu),
         Activity::Checkpoint => (LoopActivity::Checkpoint, Wait::DiskWrite),
         Activity::Collective | Activity::OtherWait => (LoopActivity::Other, Wait::Other),
         _ => (LoopActivity::HostBusy, Wait::Running),
@@ -60,7 +60,7 @@ fn idle(split: &TimeSplit, gpus: &[GpuRates], sample: &Sample) -> Option<TimeSpl
     let busy: Vec<f64> = gpus.iter().filter(|gpu| gpu.attached).filter_map(|gpu| gpu.utilization_pct).collect();
     let mut sum = TimeSplit::default();
     for pct in &busy {
-        let device = DeviceUse::new(Vec::new(), true, pct / 100.0, 1.0, &[], sample, sample.monotonic_ns);
+        let device = GpuUse::new(Vec::new(), true, pct / 100.0, 1.0, &[], sample, sample.monotonic_ns);
         let mut overlap = Overlap::new(&device);
         for (activity, seconds) in split.iter() {
             overlap.add(sample.monotonic_ns, activity, seconds);
@@ -118,7 +118,7 @@ mod tests {
         let (rates, _) = fold(&profile, &[gpu], &Sample::default());
         let seconds = [1.0, 0.2, 0.4, 0.0, 0.4];
         assert!(rates.split_s.values().into_iter().zip(seconds).all(|(a, b)| (a - b).abs() < 1e-9), "{rates:?}");
-        assert!((rates.device_idle_s.unwrap().total() - 1.5).abs() < 1e-9);
+        assert!((rates.gpu_idle_s.unwrap().total() - 1.5).abs() < 1e-9);
         assert!((rates.polled_s() - 0.8).abs() < 1e-6 && rates.steps == Some(3) && rates.seconds_seen == 2.0);
         assert_eq!(library(&profile), Some("torch"));
     }
@@ -127,7 +127,7 @@ mod tests {
     fn a_profile_without_stacks_says_nothing_of_the_time() {
         let (rates, stacks) = fold(&profile(&[]), &[], &Sample::default());
         assert_eq!((rates.seconds_seen, rates.split_s.total(), stacks.main.total()), (0.0, 0.0, 0));
-        assert_eq!(rates.device_idle_s, None);
+        assert_eq!(rates.gpu_idle_s, None);
         let wild = ProfileSample { seconds: f64::NAN, ..profile(&[(&[("x", "y")], u32::MAX)]) };
         assert_eq!(fold(&wild, &[], &Sample::default()).0.split_s.total(), 0.0);
     }

@@ -8,8 +8,8 @@ use proptest::prelude::*;
 
 use super::*;
 use trainmon_sample::{
-    Access, BlockDevice, CgroupSample, CpuTimes, DataMount, Gpm, GpuDevice, GpuProcess, GpuSample, HostSample,
-    IoCounters, JobSample, NeighbourProcess, NeighboursSample, NetInterface, Observation, OwnSample, Pressure,
+    Access, BlockDevice, CgroupSample, CpuTimes, DataMount, Gpm, GpuProcess, GpuReading, GpuSample, HostSample,
+    IoCounters, JobSample, NetInterface, Observation, OtherProcessProcess, OtherProcessesSample, OwnSample, Pressure,
     ProcessRole, ProcessSample, SampledProcess, SampledThread, SamplerSample, StorageSample, ThreadRole,
     ThreadSample, UtilizationPoint,
 };
@@ -41,7 +41,7 @@ fn io() -> impl Strategy<Value = IoCounters> {
 fn thread() -> impl Strategy<Value = ThreadSample> {
     (1..6u32, option::of(counter()), option::of(counter())).prop_map(|(tid, on_cpu_ns, run_delay_ns)| ThreadSample {
         tid,
-        role: if tid % 2 == 0 { ThreadRole::Feeder } else { ThreadRole::Other },
+        role: if tid % 2 == 0 { ThreadRole::QueueThread } else { ThreadRole::Other },
         on_cpu_ns,
         run_delay_ns,
         ..ThreadSample::default()
@@ -49,7 +49,7 @@ fn thread() -> impl Strategy<Value = ThreadSample> {
 }
 
 fn process() -> impl Strategy<Value = ProcessSample> {
-    let role = proptest::sample::select(vec![ProcessRole::Trainer, ProcessRole::Worker, ProcessRole::Other]);
+    let role = proptest::sample::select(vec![ProcessRole::Rank, ProcessRole::Worker, ProcessRole::Other]);
     let counters = (counter(), counter(), counter(), counter());
     (process_id(), 0..6u32, role, counters, option::of(io()), vec(thread(), 0..4), option::of(1..6u32)).prop_map(
         |(id, parent, role, (user_ticks, system_ticks, major_faults, rss_bytes), io, threads, inner_pid)| {
@@ -105,15 +105,15 @@ fn sampler() -> impl Strategy<Value = SamplerSample> {
         option::of(sampled_thread(2, ThreadRole::Pin)),
         option::of(sampled_thread(3, ThreadRole::Other)),
     );
-    let role = proptest::sample::select(vec![ProcessRole::Trainer, ProcessRole::Worker]);
+    let role = proptest::sample::select(vec![ProcessRole::Rank, ProcessRole::Worker]);
     let counts = || vec((0..40u32, counter()), 0..20);
     let process = (process_id(), role, 0..6u32, threads, small(), counts(), counts()).prop_map(
-        |(id, role, trainer, (main, pin, helper), feeders, fed, written)| SampledProcess {
+        |(id, role, rank, (main, pin, helper), queue_threads, fed, written)| SampledProcess {
             id,
             role,
-            trainer: Some(trainer),
+            rank: Some(rank),
             threads: [Some(main), pin, helper].into_iter().flatten().collect(),
-            feeders,
+            queue_threads,
             fed,
             written,
         },
@@ -200,7 +200,7 @@ fn host() -> impl Strategy<Value = HostSample> {
 
 fn storage() -> impl Strategy<Value = StorageSample> {
     let names = proptest::sample::select(vec!["sda", "sda1", "dm-0", "loop0", "nvme0n1"]);
-    let device = (names.clone(), vec(counter(), 9)).prop_map(|(name, counters)| BlockDevice {
+    let gpu = (names.clone(), vec(counter(), 9)).prop_map(|(name, counters)| BlockDevice {
         name: name.into(),
         number: (1, u32::try_from(name.len()).unwrap()),
         whole: name.trim_end_matches('1').into(),
@@ -217,7 +217,7 @@ fn storage() -> impl Strategy<Value = StorageSample> {
         let disks = disks.into_iter().map(Into::into).collect();
         DataMount { disks, nfs_read_ops: ops, nfs_read_rtt_ms: ms, nfs_read_bytes: ops, ..DataMount::default() }
     });
-    (clock(), vec(device, 0..5), option::of(vec(mount, 0..3)))
+    (clock(), vec(gpu, 0..5), option::of(vec(mount, 0..3)))
         .prop_map(|(monotonic_ns, devices, mounts)| StorageSample { monotonic_ns, devices, mounts })
 }
 
@@ -228,7 +228,7 @@ fn gpus() -> impl Strategy<Value = GpuSample> {
         .prop_map(|(pid, memory_bytes, sm)| GpuProcess { pid, memory_bytes, sm_utilization_pct: sm, compute: true });
     let readings = (option::of(small()), option::of(0..120u32), option::of(counter()), option::of(any::<f64>()));
     let device = (0..3u32, any::<bool>(), readings, vec(point, 0..6), vec(process, 0..4)).prop_map(
-        |(index, lost, (any, pct, energy_mj, gpm), utilization_points, processes)| GpuDevice {
+        |(index, lost, (any, pct, energy_mj, gpm), utilization_points, processes)| GpuReading {
             index,
             uuid: Some(format!("GPU-{index}").into()),
             minor: Some(index),
@@ -243,7 +243,7 @@ fn gpus() -> impl Strategy<Value = GpuSample> {
             pcie_rx_kib_per_s: any,
             processes,
             gpm: Some(Gpm { sm_active_pct: gpm, tensor_active_pct: gpm, dram_active_pct: gpm }),
-            ..GpuDevice::default()
+            ..GpuReading::default()
         },
     );
     (clock(), vec(device, 0..4)).prop_map(|(monotonic_ns, devices)| GpuSample {
@@ -253,18 +253,18 @@ fn gpus() -> impl Strategy<Value = GpuSample> {
     })
 }
 
-fn neighbours() -> impl Strategy<Value = NeighboursSample> {
-    let process = (process_id(), counter(), counter()).prop_map(|(id, cpu_ticks, rss_bytes)| NeighbourProcess {
+fn other_processes() -> impl Strategy<Value = OtherProcessesSample> {
+    let process = (process_id(), counter(), counter()).prop_map(|(id, cpu_ticks, rss_bytes)| OtherProcessProcess {
         id,
         cpu_ticks,
         rss_bytes,
-        ..NeighbourProcess::default()
+        ..OtherProcessProcess::default()
     });
-    (clock(), small(), vec(process, 0..4)).prop_map(|(window_ns, ticks_per_second, processes)| NeighboursSample {
+    (clock(), small(), vec(process, 0..4)).prop_map(|(window_ns, ticks_per_second, processes)| OtherProcessesSample {
         window_ns,
         ticks_per_second,
         processes,
-        ..NeighboursSample::default()
+        ..OtherProcessesSample::default()
     })
 }
 
@@ -273,11 +273,11 @@ fn samples() -> impl Strategy<Value = Vec<Sample>> {
     let parts = (option::of(job()), option::of(host()), option::of(storage()), option::of(gpus()));
     let breaks =
         (prop_oneof![19 => Just(1u64), 1 => 0..9u64], prop_oneof![9 => Just(1_000_000_000u64), 1 => counter()]);
-    let one = (parts, breaks, counter(), any::<bool>(), option::of(neighbours()));
+    let one = (parts, breaks, counter(), any::<bool>(), option::of(other_processes()));
     vec(one, 1..6).prop_map(|ticks| {
         let (mut sequence, mut monotonic_ns) = (0u64, 0u64);
         let mut out: Vec<Sample> = Vec::new();
-        for ((job, host, storage, gpus), (step, ns), own, keep, neighbours) in ticks {
+        for ((job, host, storage, gpus), (step, ns), own, keep, other_processes) in ticks {
             sequence = sequence.wrapping_add(step);
             monotonic_ns = monotonic_ns.wrapping_add(ns);
             // A regular reading time for most parts, or nothing would ever have a rate.
@@ -295,7 +295,7 @@ fn samples() -> impl Strategy<Value = Vec<Sample>> {
                 host: host.map(Arc::new),
                 storage: storage.map(Arc::new),
                 gpus: gpus.map(Arc::new),
-                neighbours: neighbours.map(Arc::new),
+                other_processes: other_processes.map(Arc::new),
                 own: OwnSample { cpu_ns: Some(own), rss_bytes: None, ..OwnSample::default() },
                 ..Sample::default()
             });
@@ -318,15 +318,15 @@ fn check(frame: &Frame) {
     // JSON cannot tell a number that is none from one that was not measured; the debug form can.
     let debug = format!("{frame:?}");
     assert!(!debug.split(|c: char| !c.is_alphanumeric()).any(|word| word == "NaN" || word == "inf"), "{debug}");
-    for trainer in &frame.trainers {
-        assert!((trainer.split_s.total() - trainer.seconds_seen).abs() < 1e-6);
-        assert!(trainer.running_s <= trainer.split_s.host_busy + 1e-9);
-        let by_wait: f32 = trainer.by_wait_s.iter().sum();
-        assert!((f64::from(by_wait) - trainer.seconds_seen).abs() < 1e-3);
-        assert!(trainer.wait_lengths_s.len() <= 64 && trainer.step_lengths_s.len() <= 256);
-        if let Some(idle) = trainer.device_idle_s {
-            let within = idle.iter().all(|(activity, idle)| idle <= trainer.split_s[activity] + 1e-6);
-            assert!(within, "{trainer:?}");
+    for rank in &frame.ranks {
+        assert!((rank.split_s.total() - rank.seconds_seen).abs() < 1e-6);
+        assert!(rank.running_s <= rank.split_s.host_busy + 1e-9);
+        let by_wait: f32 = rank.by_wait_s.iter().sum();
+        assert!((f64::from(by_wait) - rank.seconds_seen).abs() < 1e-3);
+        assert!(rank.wait_lengths_s.len() <= 64 && rank.step_lengths_s.len() <= 256);
+        if let Some(idle) = rank.gpu_idle_s {
+            let within = idle.iter().all(|(activity, idle)| idle <= rank.split_s[activity] + 1e-6);
+            assert!(within, "{rank:?}");
         }
     }
     for worker in &frame.workers {
@@ -361,7 +361,7 @@ fn check(frame: &Frame) {
     }
     if frame.gap {
         assert_eq!((frame.job.cpu_pct, frame.own_cpu_pct, frame.storage.read_bytes_per_s), (None, None, None));
-        assert!(frame.trainers.iter().all(|trainer| trainer.seconds_seen == 0.0 && trainer.steps.is_none()));
+        assert!(frame.ranks.iter().all(|rank| rank.seconds_seen == 0.0 && rank.steps.is_none()));
     }
 }
 

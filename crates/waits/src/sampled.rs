@@ -60,14 +60,14 @@ pub(super) struct SampledPoint {
 
 /// The samples of one training process.
 #[derive(Debug, Clone, Default)]
-pub(super) struct SampledTrainer {
+pub(super) struct SampledRank {
     pub id: ProcessId,
     /// The thread that runs the loop.
     pub tid: u32,
     /// System calls could be read.
     pub exact: bool,
     /// Queue-feeding threads; with torch's loader, one for each worker of the current set.
-    pub feeders: u32,
+    pub queue_threads: u32,
     /// In time order.
     pub points: Vec<SampledPoint>,
 }
@@ -77,7 +77,7 @@ pub(super) struct SampledTrainer {
 pub(super) struct SampledWorker {
     pub id: ProcessId,
     /// PID of the training process that it works for.
-    pub trainer: u32,
+    pub rank: u32,
     /// A torch worker: it waits for an index in torch's data poll.
     pub torch: bool,
     /// System calls could be read.
@@ -99,20 +99,20 @@ pub(super) fn waits(sampler: &SamplerSample) -> Vec<Wait> {
 
 /// The training processes of a tick, each once, the target first; `loop_of` says which thread of a process runs the
 /// loop.
-pub(super) fn trainers(
+pub(super) fn ranks(
     job: &JobSample,
     waits: &[Wait],
     mut loop_of: impl FnMut(&SampledProcess) -> u32,
-) -> Vec<SampledTrainer> {
+) -> Vec<SampledRank> {
     let sampler = &job.sampler;
     let times: Vec<u64> = sampler.times().collect();
     let mut seen = HashSet::new();
-    let trainers = sampler.processes.iter().filter(|process| process.role == ProcessRole::Trainer);
-    let once = trainers.filter(|process| seen.insert(process.id));
-    let mut trainers: Vec<SampledTrainer> =
-        once.map(|process| SampledTrainer::new(process, loop_of(process), sampler, waits, &times)).collect();
-    trainers.sort_by_key(|trainer| trainer.id != job.target);
-    trainers
+    let ranks = sampler.processes.iter().filter(|process| process.role == ProcessRole::Rank);
+    let once = ranks.filter(|process| seen.insert(process.id));
+    let mut ranks: Vec<SampledRank> =
+        once.map(|process| SampledRank::new(process, loop_of(process), sampler, waits, &times)).collect();
+    ranks.sort_by_key(|rank| rank.id != job.target);
+    ranks
 }
 
 /// The workers of a tick.
@@ -125,7 +125,7 @@ fn is_exact(sampler: &SamplerSample) -> bool {
     sampler.syscall == Access::Ok
 }
 
-impl SampledTrainer {
+impl SampledRank {
     fn new(process: &SampledProcess, tid: u32, sampler: &SamplerSample, waits: &[Wait], times: &[u64]) -> Self {
         let aside = process.threads.iter().find(|thread| thread.tid == tid && thread.role != ThreadRole::Main);
         let loop_tid = aside.map(|thread| thread.tid);
@@ -168,7 +168,7 @@ impl SampledTrainer {
         }
         let points = points.into_iter().flatten().collect();
         let tid = loop_tid.unwrap_or(process.id.pid);
-        Self { id: process.id, tid, exact: is_exact(sampler), feeders: process.feeders, points }
+        Self { id: process.id, tid, exact: is_exact(sampler), queue_threads: process.queue_threads, points }
     }
 }
 
@@ -181,7 +181,7 @@ impl SampledWorker {
         }
         Self {
             id: process.id,
-            trainer: process.trainer.unwrap_or_default(),
+            rank: process.rank.unwrap_or_default(),
             // Nothing is known about an ended worker; most are torch's.
             torch: known.is_none_or(ProcessSample::is_torch_worker),
             exact: is_exact(&job.sampler),

@@ -24,7 +24,7 @@ use patterns::{Pattern, in_mixed_precision, pattern};
 pub(super) use reading::is_in_loader;
 pub use reading::is_sleep;
 use reading::{
-    KnownFrame, Step, ValidationSign, has, step_in, trainer_activity, validation_sign, waits, worker_activity,
+    KnownFrame, Step, ValidationSign, has, rank_activity, step_in, validation_sign, waits, worker_activity,
 };
 pub(super) use threads::{PythonThread, python_threads};
 use trainmon_sample::loop_profile::TRACE_FILE;
@@ -85,7 +85,7 @@ pub struct ProcessStacks {
     /// A frame of torch's mixed precision was among them.
     pub mixed: bool,
     /// Samples of the thread that sends batches, and how many of them were sending.
-    pub feeder: (u32, u32),
+    pub queue_thread: (u32, u32),
     /// For a training process: samples of its other threads at work in Python, and how many of them show batches being
     /// made.
     pub aside: (u32, u32),
@@ -104,7 +104,7 @@ pub(super) fn fold<'a>(
     let windows = stacks.into_iter().flat_map(|stacks| &stacks.windows);
     let folded = windows.filter_map(|window| {
         let process = job.processes.iter().find(|process| process.id == window.process)?;
-        let looked_at = matches!(process.role, ProcessRole::Trainer | ProcessRole::Worker);
+        let looked_at = matches!(process.role, ProcessRole::Rank | ProcessRole::Worker);
         looked_at.then(|| process_stacks(window, process.role, loop_of(process.id)))
     });
     folded.collect()
@@ -112,7 +112,7 @@ pub(super) fn fold<'a>(
 
 /// A window that another tool recorded of a training process.
 pub(super) fn of_profile(window: &StackWindow) -> ProcessStacks {
-    let mut stacks = process_stacks(window, ProcessRole::Trainer, (None, None));
+    let mut stacks = process_stacks(window, ProcessRole::Rank, (None, None));
     // What stands for no code is no line to name.
     stacks.places.retain(|place| &*place.file != TRACE_FILE);
     stacks
@@ -124,7 +124,7 @@ fn process_stacks(
     (tid, stepping): (Option<u32>, Option<&FrameLocals>),
 ) -> ProcessStacks {
     let patterns = patterns(window);
-    let is_trainer = role == ProcessRole::Trainer;
+    let is_rank = role == ProcessRole::Rank;
     let mut out = ProcessStacks { id: window.process, role, ..ProcessStacks::default() };
     let aside = tid.filter(|tid| *tid != window.process.pid);
     let of_loop = window.threads.iter().find(|thread| aside.is_some() && thread.tid == aside);
@@ -138,25 +138,25 @@ fn process_stacks(
     };
     let mut waits_for_threads: Vec<Did> = Vec::new();
     let stacks = main.map_or(&[][..], |thread| &thread.stacks);
-    let loops = if is_trainer { loops(window, &patterns, stacks) } else { BTreeSet::new() };
+    let loops = if is_rank { loops(window, &patterns, stacks) } else { BTreeSet::new() };
     for stack in stacks {
         let mut seen = seen(window, &patterns, stack);
         if seen.is_empty() {
             continue;
         }
         seen.iter_mut().for_each(|seen| seen.is_loop = loops.contains(&function(seen.frame)));
-        let activity = if is_trainer { trainer_activity(&seen) } else { worker_activity(&seen) };
-        let sign = if is_trainer { validation_sign(&seen, stepping) } else { None };
+        let activity = if is_rank { rank_activity(&seen) } else { worker_activity(&seen) };
+        let sign = if is_rank { validation_sign(&seen, stepping) } else { None };
         let counts = [
             (&mut out.in_fetch, has(&seen, Pattern::Fetch)),
             (&mut out.validation, sign.is_some()),
             (&mut out.under_no_grad, sign == Some(ValidationSign::NoGrad)),
             (&mut out.by_name, sign == Some(ValidationSign::Name)),
             (&mut out.validated, sign.is_some() && activity == Activity::Forward),
-            (&mut out.fed, is_trainer && sign.is_none() && activity.is_input()),
+            (&mut out.fed, is_rank && sign.is_none() && activity.is_input()),
         ];
         tally(stack.samples, counts);
-        if !is_trainer && is_wait_in_fetch(&seen, activity) {
+        if !is_rank && is_wait_in_fetch(&seen, activity) {
             waits_for_threads.push(Did { activity, place: place(&seen), samples: stack.samples });
             continue;
         }
@@ -172,8 +172,8 @@ fn process_stacks(
     }
     out.places = ranked(places.into_values().collect());
     out.mixed = window.frames.iter().any(in_mixed_precision);
-    out.feeder = feeder(window, &patterns);
-    if is_trainer {
+    out.queue_thread = queue_thread(window, &patterns);
+    if is_rank {
         out.aside = at_work(window, &patterns, main);
     }
     out
@@ -267,7 +267,7 @@ fn ranked(mut places: Vec<CodePlace>) -> Vec<CodePlace> {
 }
 
 /// Samples of the threads that pickle and send batches, and how many of them were sending.
-fn feeder(window: &StackWindow, patterns: &[Pattern]) -> (u32, u32) {
+fn queue_thread(window: &StackWindow, patterns: &[Pattern]) -> (u32, u32) {
     let mut count = (0_u32, 0_u32);
     for stack in window.threads.iter().flat_map(|thread| &thread.stacks) {
         let seen = seen(window, patterns, stack);

@@ -37,8 +37,8 @@ fn one(role: ProcessRole, frames: &[&str]) -> Activity {
     Activity::ALL.into_iter().find(|activity| stacks.main.get(*activity) == 1).unwrap()
 }
 
-fn trainer(frames: &[&str]) -> Activity {
-    one(ProcessRole::Trainer, frames)
+fn rank(frames: &[&str]) -> Activity {
+    one(ProcessRole::Rank, frames)
 }
 
 fn worker(frames: &[&str]) -> Activity {
@@ -55,15 +55,15 @@ fn waiting_and_receiving() {
     let wait =
         [&["P/selectors.py:415 _PollLikeSelector.select", "P/multiprocessing/connection.py:947 wait"], &loader[..]]
             .concat();
-    assert_eq!(trainer(&wait), Activity::Waiting);
+    assert_eq!(rank(&wait), Activity::Waiting);
     let plain =
         ["P/selectors.py:415 select", "T/utils/data/dataloader.py:1300 _try_get_data", "/home/me/train.py:30 f"];
-    assert_eq!(trainer(&plain), Activity::Waiting, "py-spy before 0.4.3");
+    assert_eq!(rank(&plain), Activity::Waiting, "py-spy before 0.4.3");
     let pinned = [&["P/threading.py:331 Condition.wait", "P/queue.py:180 Queue.get"], &loader[..]].concat();
-    assert_eq!(trainer(&pinned), Activity::Waiting);
+    assert_eq!(rank(&pinned), Activity::Waiting);
     let receive = [&["T/multiprocessing/reductions.py:500 rebuild_storage_fd"], &loader[..]].concat();
-    assert_eq!(trainer(&receive), Activity::Receiving);
-    assert_eq!(trainer(&loader), Activity::Receiving, "unpickling has no frame of its own");
+    assert_eq!(rank(&receive), Activity::Receiving);
+    assert_eq!(rank(&loader), Activity::Receiving, "unpickling has no frame of its own");
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn other_threads_are_seen_to_make_batches_or_something_else() {
             thread.stacks[0].frames.iter_mut().for_each(|frame| *frame += from);
             all.threads.push(thread);
         }
-        process_stacks(&all, ProcessRole::Trainer, (None, None)).aside
+        process_stacks(&all, ProcessRole::Rank, (None, None)).aside
     };
     let run = "P/concurrent/futures/thread.py:58 run";
     let search: (&[&str], u32) = (&["/home/me/tree.py:8 search", run], 5);
@@ -100,7 +100,7 @@ fn epoch_start() {
         "T/utils/data/dataloader.py:492 DataLoader.__iter__",
         "/home/me/train.py:30 main",
     ];
-    assert_eq!(trainer(&start), Activity::LoaderStart);
+    assert_eq!(rank(&start), Activity::LoaderStart);
 }
 
 #[test]
@@ -113,16 +113,16 @@ fn loading_in_process() {
         "T/utils/data/dataloader.py:720 _BaseDataLoaderIter.__next__",
         "/home/me/train.py:30 main",
     ];
-    assert_eq!(trainer(&stack), Activity::Decode);
-    let stacks = process_stacks(&window(10, &[(&stack, 7)]), ProcessRole::Trainer, (None, None));
+    assert_eq!(rank(&stack), Activity::Decode);
+    let stacks = process_stacks(&window(10, &[(&stack, 7)]), ProcessRole::Rank, (None, None));
     assert_eq!(
         (stacks.main.samples_where(Activity::is_loading), stacks.places[0].function.as_ref()),
         (7, "Set.__getitem__")
     );
     // Without a loader, in a function that is named for nothing; but not what a metric or the model decodes.
-    assert_eq!(trainer(&[stack[0], "/home/me/train.py:30 main"]), Activity::Decode);
+    assert_eq!(rank(&[stack[0], "/home/me/train.py:30 main"]), Activity::Decode);
     assert_eq!(
-        trainer(&[stack[0], "T/utils/tensorboard/writer.py:9 add_image", "/home/me/train.py:30 main"]),
+        rank(&[stack[0], "T/utils/tensorboard/writer.py:9 add_image", "/home/me/train.py:30 main"]),
         Activity::Report
     );
 }
@@ -137,8 +137,8 @@ fn the_sampler_of_the_loader_is_work_of_the_loop() {
         "T/utils/data/dataloader.py:725 _BaseDataLoaderIter.__next__",
         "/home/me/train.py:30 main",
     ];
-    assert_eq!(trainer(&stack), Activity::Python, "not taking a batch over, nor waiting for one");
-    let stacks = process_stacks(&window(10, &[(&stack, 7)]), ProcessRole::Trainer, (None, None));
+    assert_eq!(rank(&stack), Activity::Python, "not taking a batch over, nor waiting for one");
+    let stacks = process_stacks(&window(10, &[(&stack, 7)]), ProcessRole::Rank, (None, None));
     assert_eq!(stacks.places[0].function.as_ref(), "Buckets._pick");
 }
 
@@ -146,11 +146,11 @@ fn the_sampler_of_the_loader_is_work_of_the_loop() {
 fn stored_arrays_are_read_or_saved() {
     let helper = "T/serialization.py:595 _is_meta_location";
     let load = [helper, "T/serialization.py:2252 _load", "T/serialization.py:1606 load", "/home/me/train.py:30 main"];
-    assert_eq!(trainer(&load), Activity::Load, "a loop that does it reads its data");
+    assert_eq!(rank(&load), Activity::Load, "a loop that does it reads its data");
     let save = [helper, "T/serialization.py:900 _save", "T/serialization.py:820 save", "/home/me/train.py:30 main"];
-    assert_eq!(trainer(&save), Activity::Checkpoint);
+    assert_eq!(rank(&save), Activity::Checkpoint);
     // Other things are read for other reasons.
-    assert_eq!(trainer(&["P/http/client.py:9 read", "/home/me/train.py:30 main"]), Activity::Python);
+    assert_eq!(rank(&["P/http/client.py:9 read", "/home/me/train.py:30 main"]), Activity::Python);
 }
 
 #[test]
@@ -162,31 +162,28 @@ fn steps_of_the_loop() {
         "T/optim/optimizer.py:500 Optimizer.wrapper",
         "/home/me/train.py:30 main",
     ];
-    assert_eq!(trainer(&closure), Activity::Forward, "the innermost decides");
-    assert_eq!(trainer(&closure[3..]), Activity::Optimizer);
+    assert_eq!(rank(&closure), Activity::Forward, "the innermost decides");
+    assert_eq!(rank(&closure[3..]), Activity::Optimizer);
     let backward =
         ["T/autograd/graph.py:820 _engine_run_backward", "T/_tensor.py:640 Tensor.backward", "/home/me/t.py:1 f"];
-    assert_eq!(trainer(&backward), Activity::Backward);
-    assert_eq!(
-        trainer(&["T/distributed/distributed_c10d.py:90 all_reduce", "/home/me/t.py:1 f"]),
-        Activity::Collective
-    );
-    assert_eq!(trainer(&["T/serialization.py:900 save", "/home/me/t.py:1 f"]), Activity::Checkpoint);
+    assert_eq!(rank(&backward), Activity::Backward);
+    assert_eq!(rank(&["T/distributed/distributed_c10d.py:90 all_reduce", "/home/me/t.py:1 f"]), Activity::Collective);
+    assert_eq!(rank(&["T/serialization.py:900 save", "/home/me/t.py:1 f"]), Activity::Checkpoint);
     // A class that saves, but for its making.
-    let of_class = |method: &str| trainer(&["P/shutil.py:260 copyfile", &format!("/home/me/t.py:9 {method}")]);
+    let of_class = |method: &str| rank(&["P/shutil.py:260 copyfile", &format!("/home/me/t.py:9 {method}")]);
     assert_eq!(of_class("Saver.__call__"), Activity::Checkpoint);
     assert_eq!((of_class("Saver.__init__"), of_class("Metric.__call__")), (Activity::Python, Activity::Python));
-    assert_eq!(trainer(&["T/cuda/__init__.py:1000 synchronize", "/home/me/t.py:1 f"]), Activity::Sync);
+    assert_eq!(rank(&["T/cuda/__init__.py:1000 synchronize", "/home/me/t.py:1 f"]), Activity::Sync);
 
-    assert_eq!(trainer(&["P/logging/__init__.py:1 Logger.info", "/home/me/t.py:1 f"]), Activity::Report);
-    assert_eq!(trainer(&["/home/me/t.py:1 f"]), Activity::Python);
-    assert_eq!(trainer(&["<frozen importlib._bootstrap>:1 _find_and_load", "/home/me/t.py:1 f"]), Activity::Import);
-    assert_eq!(trainer(&["P/threading.py:331 wait", "P/queue.py:180 get", "/home/me/t.py:1 f"]), Activity::QueueWait);
+    assert_eq!(rank(&["P/logging/__init__.py:1 Logger.info", "/home/me/t.py:1 f"]), Activity::Report);
+    assert_eq!(rank(&["/home/me/t.py:1 f"]), Activity::Python);
+    assert_eq!(rank(&["<frozen importlib._bootstrap>:1 _find_and_load", "/home/me/t.py:1 f"]), Activity::Import);
+    assert_eq!(rank(&["P/threading.py:331 wait", "P/queue.py:180 get", "/home/me/t.py:1 f"]), Activity::QueueWait);
 }
 
 #[test]
 fn a_function_that_holds_the_step_is_the_loop_whatever_it_is_called() {
-    let of = |stacks: &[(&[&str], u32)]| process_stacks(&window(10, stacks), ProcessRole::Trainer, (None, None)).main;
+    let of = |stacks: &[(&[&str], u32)]| process_stacks(&window(10, stacks), ProcessRole::Rank, (None, None)).main;
     for name in ["save_best_model", "train_and_checkpoint", "get_batches_and_train"] {
         let own = format!("/home/me/t.py:9 {name}");
         let (module, helper) = ("/home/me/t.py:20 <module>", "/home/me/t.py:5 mix");
@@ -210,18 +207,18 @@ fn a_function_that_holds_the_step_is_the_loop_whatever_it_is_called() {
 fn waits_for_somebody() {
     let mine = "/home/me/t.py:9 main";
     let future = ["P/threading.py:331 Condition.wait", "P/concurrent/futures/_base.py:451 Future.result", mine];
-    assert_eq!(trainer(&future), Activity::OtherWait);
+    assert_eq!(rank(&future), Activity::OtherWait);
     let pipe = ["P/multiprocessing/connection.py:384 Connection._recv", mine];
-    assert_eq!(trainer(&pipe), Activity::OtherWait);
+    assert_eq!(rank(&pipe), Activity::OtherWait);
     assert_eq!(
-        trainer(&["P/selectors.py:468 select", "P/asyncio/base_events.py:1894 _run_once", mine]),
+        rank(&["P/selectors.py:468 select", "P/asyncio/base_events.py:1894 _run_once", mine]),
         Activity::OtherWait
     );
     // What is known further out says what the wait belongs to.
     let logs = ["P/threading.py:331 wait", "S/site-packages/wandb/sdk/run.py:5 log", mine];
-    assert_eq!(trainer(&logs), Activity::Report);
+    assert_eq!(rank(&logs), Activity::Report);
     let named = ["P/threading.py:331 wait", "P/concurrent/futures/_base.py:451 result", "/home/me/t.py:5 next_batch"];
-    assert_eq!(trainer(&named), Activity::QueueWait, "no loading: it waits");
+    assert_eq!(rank(&named), Activity::QueueWait, "no loading: it waits");
 }
 
 #[test]
@@ -229,7 +226,7 @@ fn a_line_that_sleeps_is_a_wait() {
     let stacks_of = |text: &str, function: &str| {
         let mut window = window(10, &[(&[&format!("/home/me/t.py:9 {function}")], 20)]);
         window.frames.iter_mut().for_each(|frame| frame.text = Some(text.into()));
-        let stacks = process_stacks(&window, ProcessRole::Trainer, (None, None));
+        let stacks = process_stacks(&window, ProcessRole::Rank, (None, None));
         Activity::ALL.into_iter().find(|activity| stacks.main.get(*activity) > 0)
     };
     for (text, function, activity) in [
@@ -248,7 +245,7 @@ fn a_line_that_decodes_in_native_code_makes_batches() {
     let loads = |text: &str| {
         let mut window = window(10, &[(&["/home/me/t.py:9 columns", "/home/me/t.py:2 main"], 20)]);
         window.frames.iter_mut().for_each(|frame| frame.text = Some(text.into()));
-        process_stacks(&window, ProcessRole::Trainer, (None, None)).main.samples_where(Activity::is_loading) > 0
+        process_stacks(&window, ProcessRole::Rank, (None, None)).main.samples_where(Activity::is_loading) > 0
     };
     assert!(loads("image = cv2.imdecode(raw, cv2.IMREAD_COLOR)"));
     assert!(loads("torchvision.io.decode_jpeg(data)"));
@@ -258,7 +255,7 @@ fn a_line_that_decodes_in_native_code_makes_batches() {
 #[test]
 fn loaders_of_the_users_own() {
     let count = |frames: &[&str]| {
-        let stacks = process_stacks(&window(10, &[(frames, 1)]), ProcessRole::Trainer, (None, None));
+        let stacks = process_stacks(&window(10, &[(frames, 1)]), ProcessRole::Rank, (None, None));
         (
             stacks.main.samples_where(Activity::is_loading),
             Activity::ALL.into_iter().find(|activity| stacks.main.get(*activity) == 1).unwrap(),
@@ -356,7 +353,7 @@ fn reading_lines_of_the_users_own() {
 
 #[test]
 fn validation_by_framework_decorator_and_name() {
-    let stacks = |frames: &[&str]| process_stacks(&window(10, &[(frames, 1)]), ProcessRole::Trainer, (None, None));
+    let stacks = |frames: &[&str]| process_stacks(&window(10, &[(frames, 1)]), ProcessRole::Rank, (None, None));
     let count = |frames: &[&str]| stacks(frames).validation;
     let under = stacks(&["/home/me/t.py:5 check", "T/utils/_contextlib.py:120 no_grad", "/home/me/t.py:1 main"]);
     assert_eq!((under.validation, under.under_no_grad, under.by_name), (1, 1, 0));
@@ -375,7 +372,7 @@ fn what_a_loop_calls_at_each_step_is_no_validation() {
     let of = |function: &str| {
         let stepping =
             FrameLocals { function: function.into(), file: "/home/me/t.py".into(), ..FrameLocals::default() };
-        process_stacks(&metric, ProcessRole::Trainer, (None, Some(&stepping))).validation
+        process_stacks(&metric, ProcessRole::Rank, (None, Some(&stepping))).validation
     };
     assert_eq!(of("main"), 0, "main counts the steps");
     assert_eq!(of("evaluate_accuracy"), 9, "it counts its own batches");
@@ -385,7 +382,7 @@ fn what_a_loop_calls_at_each_step_is_no_validation() {
 #[test]
 fn batches_that_are_taken_outside_of_a_validation_are_told() {
     let next = "T/utils/data/dataloader.py:720 _BaseDataLoaderIter.__next__";
-    let fed = |frames: &[&str]| process_stacks(&window(10, &[(frames, 4)]), ProcessRole::Trainer, (None, None)).fed;
+    let fed = |frames: &[&str]| process_stacks(&window(10, &[(frames, 4)]), ProcessRole::Rank, (None, None)).fed;
     assert_eq!(fed(&[next, "/home/me/t.py:9 main"]), 4);
     assert_eq!(fed(&[next, "/home/me/t.py:5 validate", "/home/me/t.py:9 main"]), 0);
     assert_eq!(fed(&["/home/me/t.py:9 main"]), 0);
@@ -408,12 +405,12 @@ fn the_sending_thread_is_counted_apart() {
             StackCount { frames: vec![from + 2, from + 1], samples: 4 },
         ],
     });
-    assert_eq!(process_stacks(&window, ProcessRole::Worker, (None, None)).feeder, (10, 4));
+    assert_eq!(process_stacks(&window, ProcessRole::Worker, (None, None)).queue_thread, (10, 4));
 }
 
 #[test]
 fn only_processes_of_the_job_with_a_role_are_kept() {
-    let roles = [(10, ProcessRole::Trainer), (20, ProcessRole::Worker), (30, ProcessRole::Other)];
+    let roles = [(10, ProcessRole::Rank), (20, ProcessRole::Worker), (30, ProcessRole::Other)];
     let processes = roles.map(|(pid, role)| ProcessSample { role, ..process(pid) }).to_vec();
     let job = job(1000, processes);
     let windows = [10, 20, 30, 40].map(|pid| window(pid, &[(&["/home/me/t.py:1 f"], 1)])).to_vec();
@@ -425,7 +422,7 @@ fn only_processes_of_the_job_with_a_role_are_kept() {
 fn indices_out_of_range_are_left_out() {
     let mut window = window(10, &[(&["/home/me/t.py:1 f"], 1)]);
     window.threads[0].stacks.push(StackCount { frames: vec![99, u32::MAX], samples: 5 });
-    let stacks = process_stacks(&window, ProcessRole::Trainer, (None, None));
+    let stacks = process_stacks(&window, ProcessRole::Rank, (None, None));
     assert_eq!(stacks.main.total(), 1);
     assert_eq!(stacks.places.len(), 1);
 }
@@ -453,12 +450,12 @@ proptest! {
     /// Whatever the sampler says, counts stay bounded by what it counted.
     #[test]
     fn any_window_is_read(window in any_window()) {
-        for role in [ProcessRole::Trainer, ProcessRole::Worker] {
+        for role in [ProcessRole::Rank, ProcessRole::Worker] {
             let stacks = process_stacks(&window, role, (None, None));
             let most = main_thread(&window).map_or(0, |thread| thread.stacks.iter().fold(0, |sum: u32, stack| sum.saturating_add(stack.samples)));
             prop_assert!(stacks.main.total() <= most.into() || most == u32::MAX);
             prop_assert!(stacks.places.len() <= PLACES);
-            prop_assert!(stacks.feeder.1 <= stacks.feeder.0);
+            prop_assert!(stacks.queue_thread.1 <= stacks.queue_thread.0);
             for place in &stacks.places {
                 prop_assert!(place.leaf <= place.samples && place.blocked <= place.samples);
             }

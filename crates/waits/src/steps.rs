@@ -32,7 +32,7 @@ pub(super) struct Stepped {
 /// Carries the counter from one interval to the next.
 #[derive(Debug, Default)]
 pub(super) struct StepCounter {
-    feeders: Option<u32>,
+    queue_threads: Option<u32>,
     /// The last reading.
     pub(super) last: Option<(u64, u64)>,
     last_rise: Option<u64>,
@@ -43,20 +43,20 @@ pub(super) struct StepCounter {
 
 impl StepCounter {
     /// Takes the readings (time in nanoseconds, counter) of one interval, in time order.
-    pub(super) fn fold(&mut self, feeders: u32, readings: &[(u64, u64)]) -> Stepped {
-        let burst = self.burst(feeders, readings);
-        self.feeders = Some(feeders);
+    pub(super) fn fold(&mut self, queue_threads: u32, readings: &[(u64, u64)]) -> Stepped {
+        let burst = self.burst(queue_threads, readings);
+        self.queue_threads = Some(queue_threads);
         let mut out = Stepped::default();
         for (position, &(at, count)) in readings.iter().enumerate() {
             let before = self.last.replace((at, count));
             let Some((read_ns, before)) = before else {
-                if count <= PREFETCH.saturating_mul(feeders.into()) {
+                if count <= PREFETCH.saturating_mul(queue_threads.into()) {
                     self.settling_since = Some(at);
                 }
                 continue;
             };
             let Some(rise) = count.checked_sub(before) else {
-                let taken = self.burst.take().unwrap_or(PREFETCH.saturating_mul(feeders.into())).min(before);
+                let taken = self.burst.take().unwrap_or(PREFETCH.saturating_mul(queue_threads.into())).min(before);
                 out.steps = Some(out.steps.unwrap_or(0).saturating_add(taken));
                 self.last_rise = None;
                 self.settling_since = Some(at);
@@ -64,7 +64,7 @@ impl StepCounter {
             };
             if let Some(since) = self.settling_since {
                 let in_time = at.saturating_sub(since) < SETTLE_NS;
-                if in_time && (rise > 0 || count < feeders.into()) {
+                if in_time && (rise > 0 || count < queue_threads.into()) {
                     continue;
                 }
                 self.settling_since = None;
@@ -87,17 +87,17 @@ impl StepCounter {
     }
 
     /// Forgets the time of the last step and the counter's value: across a gap nothing is counted.
-    pub(super) fn rebase(&mut self, feeders: u32, readings: &[(u64, u64)]) {
+    pub(super) fn rebase(&mut self, queue_threads: u32, readings: &[(u64, u64)]) {
         self.last = readings.last().copied();
         self.last_rise = None;
         self.settling_since = None;
-        self.feeders = Some(feeders);
+        self.queue_threads = Some(queue_threads);
     }
 
     /// The number of feeding threads changed while the counter did not fall (a second loader started beside the first,
     /// for validation): the largest rise is its prefetch, if it is at least one index per new thread.
-    fn burst(&self, feeders: u32, readings: &[(u64, u64)]) -> Option<usize> {
-        let more = feeders.checked_sub(self.feeders?).filter(|more| *more > 0)?;
+    fn burst(&self, queue_threads: u32, readings: &[(u64, u64)]) -> Option<usize> {
+        let more = queue_threads.checked_sub(self.queue_threads?).filter(|more| *more > 0)?;
         let mut before = self.last?.1;
         let mut largest = None;
         for (position, &(_, count)) in readings.iter().enumerate() {
@@ -126,9 +126,9 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    fn fold(counter: &mut StepCounter, feeders: u32, readings: &[(u64, u64)]) -> Stepped {
+    fn fold(counter: &mut StepCounter, queue_threads: u32, readings: &[(u64, u64)]) -> Stepped {
         let readings: Vec<_> = readings.iter().map(|&(ms, count)| (ms * MS, count)).collect();
-        counter.fold(feeders, &readings)
+        counter.fold(queue_threads, &readings)
     }
 
     #[test]

@@ -17,7 +17,7 @@
 //! | socket, poll | network | net | an answer from elsewhere | other_wait | other |
 //! | other, sleep | file-lock, tries-lock | any; lock if the holder is unknown | a file lock | other_wait | other |
 //! | disk-read, memory | – | disk, memory | storage | load | input_wait |
-//! | device, futex, poll, sleep | – | device | the GPU | sync | device_sync |
+//! | gpu, futex, poll, sleep | – | gpu | the GPU | sync | device_sync |
 //! | sleep | – | timer | the time to pass | other_wait | other |
 //! | poll, socket | – | asked | a request | other_wait | other |
 //! | stopped, unknown | – | stopped, terminal, unknown | unknown | other_wait | other |
@@ -52,7 +52,7 @@ named_enum! {
         /// Waiting for a child process.
         Child = "child",
         /// In a driver call on a GPU file.
-        Device = "device",
+        Gpu = "device",
         /// Stopped by a signal or a debugger.
         Stopped = "stopped",
         /// Blocked in something else.
@@ -111,7 +111,7 @@ named_enum! {
         /// Waiting for memory.
         Memory = "memory",
         /// The GPU.
-        Device = "device",
+        Gpu = "device",
         /// An address on the network.
         Net = "net",
         /// Sleeping or polling.

@@ -1,6 +1,6 @@
 //! Hand-made samples for the tests of this folder.
 
-use super::sampled::{SampledPoint, SampledTrainer, SampledWorker};
+use super::sampled::{SampledPoint, SampledRank, SampledWorker};
 use super::wait::Wait;
 use trainmon_sample::syscall::Machine;
 use trainmon_sample::{Access, Observation, ProcessRole, SampledProcess, SampledThread, SamplerSample, ThreadRole};
@@ -9,7 +9,7 @@ use trainmon_sample::{Access, Observation, ProcessRole, SampledProcess, SampledT
 mod counters;
 pub(super) use counters::*;
 
-/// A trainer's sample.
+/// A rank's sample.
 pub(super) fn point(ms: u64, main: Wait) -> SampledPoint {
     SampledPoint { at_ns: ms * MS, main, ..SampledPoint::default() }
 }
@@ -31,7 +31,7 @@ pub(super) fn of_each_kind() -> Vec<Observation> {
         Wait::DiskWrite => symbol("jbd2_log_wait_commit"),
         Wait::Memory => symbol("shrink_lruvec"),
         Wait::Child => symbol("do_wait"),
-        Wait::Device => symbol("nvidia_wait"),
+        Wait::Gpu => symbol("nvidia_wait"),
         Wait::Stopped => symbol("do_signal_stop"),
         Wait::Other => symbol("somewhere_else"),
         Wait::Unknown => Observation::default(),
@@ -45,30 +45,30 @@ pub(super) fn of_each_kind() -> Vec<Observation> {
 
 /// What the sampler would have seen: the inverse of [`sampled`](super::sampled). Long because it is one literal for each kind
 /// of process.
-pub(super) fn sampler(trainers: &[SampledTrainer], workers: &[SampledWorker]) -> SamplerSample {
-    let mut times: Vec<u64> = trainers.iter().flat_map(|trainer| &trainer.points).map(|point| point.at_ns).collect();
+pub(super) fn sampler(ranks: &[SampledRank], workers: &[SampledWorker]) -> SamplerSample {
+    let mut times: Vec<u64> = ranks.iter().flat_map(|rank| &rank.points).map(|point| point.at_ns).collect();
     times.sort_unstable();
     times.dedup();
     let place = |wait: Wait| u32::try_from(wait.index()).unwrap();
     let round = |at_ns: u64| u32::try_from(times.binary_search(&at_ns).unwrap()).unwrap();
-    let trainer = |trainer: &SampledTrainer| {
+    let rank = |rank: &SampledRank| {
         let thread = |role, wait: &dyn Fn(&SampledPoint) -> Option<Wait>| {
-            let seen = trainer.points.iter().filter_map(|point| Some((round(point.at_ns), place(wait(point)?))));
+            let seen = rank.points.iter().filter_map(|point| Some((round(point.at_ns), place(wait(point)?))));
             let (rounds, seen) = seen.unzip();
-            SampledThread { tid: trainer.id.pid, role, aside: false, rounds, seen }
+            SampledThread { tid: rank.id.pid, role, aside: false, rounds, seen }
         };
         let counts = |count: fn(&SampledPoint) -> Option<u64>| {
-            trainer.points.iter().filter_map(|point| Some((round(point.at_ns), count(point)?))).collect()
+            rank.points.iter().filter_map(|point| Some((round(point.at_ns), count(point)?))).collect()
         };
         SampledProcess {
-            id: trainer.id,
-            role: ProcessRole::Trainer,
+            id: rank.id,
+            role: ProcessRole::Rank,
             threads: vec![
                 thread(ThreadRole::Main, &|point| Some(point.main)),
                 thread(ThreadRole::Pin, &|point| point.pin),
                 thread(ThreadRole::Other, &|point| point.helper_running.then_some(Wait::Running)),
             ],
-            feeders: trainer.feeders,
+            queue_threads: rank.queue_threads,
             fed: counts(|point| point.batches_requested),
             written: counts(|point| point.written_chars),
             ..SampledProcess::default()
@@ -80,7 +80,7 @@ pub(super) fn sampler(trainers: &[SampledTrainer], workers: &[SampledWorker]) ->
         SampledProcess {
             id: worker.id,
             role: ProcessRole::Worker,
-            trainer: Some(worker.trainer),
+            rank: Some(worker.rank),
             threads: vec![SampledThread {
                 tid: worker.id.pid,
                 role: ThreadRole::Main,
@@ -91,7 +91,7 @@ pub(super) fn sampler(trainers: &[SampledTrainer], workers: &[SampledWorker]) ->
             ..SampledProcess::default()
         }
     };
-    let exact = trainers.iter().all(|trainer| trainer.exact) && workers.iter().all(|worker| worker.exact);
+    let exact = ranks.iter().all(|rank| rank.exact) && workers.iter().all(|worker| worker.exact);
     SamplerSample {
         machine: Machine::X86_64,
         syscall: if exact { Access::Ok } else { Access::Denied },
@@ -104,7 +104,7 @@ pub(super) fn sampler(trainers: &[SampledTrainer], workers: &[SampledWorker]) ->
             })
             .collect(),
         seen: of_each_kind(),
-        processes: trainers.iter().map(trainer).chain(workers.iter().map(worker)).collect(),
+        processes: ranks.iter().map(rank).chain(workers.iter().map(worker)).collect(),
         ..SamplerSample::default()
     }
 }

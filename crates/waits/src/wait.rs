@@ -38,7 +38,7 @@ const SYMBOLS: [(Wait, &str); 11] = [
          bit_wait_io rq_qos tg_ aio_ read_events io_cqring",
     ),
     (Wait::Child, "do_wait wait_consider kernel_wait"),
-    (Wait::Device, "nvidia nv_ uvm_ os_acquire amdgpu kfd_ i915_ drm_ dma_fence"),
+    (Wait::Gpu, "nvidia nv_ uvm_ os_acquire amdgpu kfd_ i915_ drm_ dma_fence"),
     (Wait::Stopped, "do_signal_stop ptrace_stop"),
 ];
 
@@ -58,7 +58,7 @@ impl Wait {
             Some(CallKind::Sleep) => Self::Sleep,
             Some(CallKind::Child) => Self::Child,
             Some(CallKind::Flush) => Self::DiskWrite,
-            Some(CallKind::Ioctl) => Self::Device,
+            Some(CallKind::Ioctl) => Self::Gpu,
             // A page that a write waits for is for writing.
             Some(CallKind::Write) => match Self::of_symbol(seen) {
                 Self::DiskRead if seen.state.is_none() => Self::DiskWrite,

@@ -58,7 +58,7 @@ pub(super) fn had_nothing_to_do(worker: &SampledWorker) -> bool {
 fn by_counters(process: &ProcessSample, delta: &ProcessDelta, sampled: Option<&SampledWorker>) -> WorkerRates {
     WorkerRates {
         id: process.id,
-        trainer: sampled.map_or(process.parent, |sampled| sampled.trainer),
+        rank: sampled.map_or(process.parent, |sampled| sampled.rank),
         unnamed: !process.is_torch_worker(),
         ..copied!(delta => WorkerRates: cpu_pct active_threads major_faults_per_s read_chars_per_s read_calls_per_s read_bytes_per_s)
     }
@@ -142,7 +142,7 @@ impl WorkerTimes {
                 Wait::DiskRead | Wait::Memory => &mut seen.disk,
                 Wait::Socket => &mut seen.socket,
                 Wait::Sleep => &mut seen.sleep,
-                Wait::Poll | Wait::Pipe | Wait::DiskWrite | Wait::Child | Wait::Device | Wait::Other => {
+                Wait::Poll | Wait::Pipe | Wait::DiskWrite | Wait::Child | Wait::Gpu | Wait::Other => {
                     &mut seen.elsewhere
                 }
                 Wait::Unknown => continue,
@@ -196,7 +196,7 @@ mod tests {
     }
 
     fn seen(pid: u32, counts: &[(Wait, u32)]) -> SampledWorker {
-        let mut out = SampledWorker { id: id(pid), trainer: 9, torch: true, exact: true, ..SampledWorker::default() };
+        let mut out = SampledWorker { id: id(pid), rank: 9, torch: true, exact: true, ..SampledWorker::default() };
         for (wait, count) in counts {
             out.counts.insert(*wait, *count);
         }
@@ -225,7 +225,7 @@ mod tests {
         assert!(close(rates.busy, 0.5) && close(rates.runnable, 0.1));
         assert!(close(rates.idle, 0.4 * 6.0 / 20.0) && close(rates.io_wait, 0.4 * 14.0 / 20.0));
         assert!(close(rates.disk_wait, 0.4 * 9.0 / 20.0) && close(rates.socket_wait, 0.4 * 3.0 / 20.0));
-        assert_eq!((rates.trainer, rates.new, rates.active_threads), (9, false, 1));
+        assert_eq!((rates.rank, rates.new, rates.active_threads), (9, false, 1));
     }
 
     #[test]
@@ -259,7 +259,7 @@ mod tests {
     fn without_samples_the_split_is_unknown() {
         let rates = one(worker(20, 0, 0), worker(20, 700, 0), vec![]);
         assert!(close(rates.busy, 0.7));
-        assert_eq!((rates.idle, rates.io_wait, rates.trainer), (None, None, 10));
+        assert_eq!((rates.idle, rates.io_wait, rates.rank), (None, None, 10));
     }
 
     #[test]

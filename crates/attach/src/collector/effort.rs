@@ -60,7 +60,7 @@ impl Demand {
     }
 
     /// py-spy's samples per second of a training process: each costs 1 ms of CPU time with ten threads, a start 15 ms.
-    pub(super) fn trainer_hz(self) -> u32 {
+    pub(super) fn rank_hz(self) -> u32 {
         if self.is_sparing() { SPARING_TRAINER_HZ } else { TRAINER_HZ }
     }
 
@@ -142,6 +142,6 @@ mod tests {
     #[test]
     fn less_is_done_for_less_demand() {
         assert!(Demand::ALL.is_sorted_by_key(|demand| (demand.stacks_rest(), demand.round())));
-        assert!(Demand::ALL.iter().rev().is_sorted_by_key(|demand| demand.trainer_hz()));
+        assert!(Demand::ALL.iter().rev().is_sorted_by_key(|demand| demand.rank_hz()));
     }
 }

@@ -195,8 +195,8 @@ impl Values {
     /// All processes of the job, and those whose output may show progress: the first one that trains, and the target.
     pub(crate) fn processes_and_writers(&self) -> (Vec<ProcessId>, Vec<u32>) {
         let Some(job) = &self.sample.job else { return (Vec::new(), Vec::new()) };
-        let trainer = job.processes.iter().find(|process| process.role == ProcessRole::Trainer);
-        let mut writers: Vec<u32> = trainer.map(|process| process.id.pid).into_iter().collect();
+        let rank = job.processes.iter().find(|process| process.role == ProcessRole::Rank);
+        let mut writers: Vec<u32> = rank.map(|process| process.id.pid).into_iter().collect();
         writers.push(job.target.pid);
         writers.dedup();
         (job.processes.iter().map(|process| process.id).collect(), writers)

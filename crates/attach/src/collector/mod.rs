@@ -20,7 +20,7 @@
 
 mod effort;
 mod latest;
-mod neighbours;
+mod other_processes;
 mod outlook;
 mod software;
 mod stacks;
@@ -90,7 +90,7 @@ struct Shared {
     /// How closely they watch.
     effort: Effort,
     /// The host's other processes are wanted.
-    neighbours_wanted: AtomicBool,
+    other_processes_wanted: AtomicBool,
 }
 
 impl Shared {
@@ -100,7 +100,7 @@ impl Shared {
             latest: Latest::default(),
             stop: AtomicBool::new(false),
             effort: Effort::default(),
-            neighbours_wanted: AtomicBool::new(false),
+            other_processes_wanted: AtomicBool::new(false),
         })
     }
 }
@@ -111,7 +111,7 @@ impl Shared {
 pub struct Collector {
     shared: Arc<Shared>,
     stacks_thread: Option<JoinHandle<()>>,
-    neighbours_thread: Option<JoinHandle<()>>,
+    other_processes_thread: Option<JoinHandle<()>>,
     outlook_thread: Option<JoinHandle<()>>,
     target: ProcessId,
     command: Arc<str>,
@@ -136,7 +136,7 @@ impl Collector {
         Ok(Self {
             shared,
             stacks_thread,
-            neighbours_thread: None,
+            other_processes_thread: None,
             outlook_thread,
             target,
             command,
@@ -170,8 +170,8 @@ impl Collector {
 
     /// Sets whether the busiest processes outside the job are wanted from now on: a scan of the host every two seconds,
     /// or less often if that would cost more than 1% of a CPU.
-    pub(crate) fn want_neighbours(&mut self, wanted: bool) {
-        neighbours::want(wanted, &self.shared, &mut self.neighbours_thread);
+    pub(crate) fn want_other_processes(&mut self, wanted: bool) {
+        other_processes::want(wanted, &self.shared, &mut self.other_processes_thread);
     }
 
     /// Waits for the next tick and assembles its sample. Cancel safe.
@@ -233,7 +233,7 @@ impl Drop for Collector {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
         wake(self.stacks_thread.as_ref());
-        wake(self.neighbours_thread.as_ref());
+        wake(self.other_processes_thread.as_ref());
         wake(self.outlook_thread.as_ref());
         // The thread ends a running py-spy: it checks `stop` every 40 ms. py-spy must not outlive trainmon.
         let until = Instant::now() + STACKS_END;
@@ -350,25 +350,25 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_are_in_the_samples_while_they_are_wanted() {
-        let (job, neighbour) = (Busy::start(), Busy::start());
+    fn other_processes_are_in_the_samples_while_they_are_wanted() {
+        let (job, other_process) = (Busy::start(), Busy::start());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let mut collector = Collector::attach(options(job.0.id())).unwrap();
-            assert!(collector.next().await.neighbours.is_none());
-            collector.want_neighbours(true);
+            assert!(collector.next().await.other_processes.is_none());
+            collector.want_other_processes(true);
             let until = Instant::now() + Duration::from_secs(60);
             loop {
                 assert!(Instant::now() < until);
-                let Some(seen) = collector.next().await.neighbours else { continue };
+                let Some(seen) = collector.next().await.other_processes else { continue };
                 assert!(seen.processes.iter().all(|process| process.id.pid != job.0.id()), "{seen:?}");
-                let busy = seen.processes.iter().find(|process| process.id.pid == neighbour.0.id());
+                let busy = seen.processes.iter().find(|process| process.id.pid == other_process.0.id());
                 if busy.is_some_and(|busy| busy.command.starts_with("sh -c while") && seen.window_ns > 0) {
                     break;
                 }
             }
-            collector.want_neighbours(false);
-            while collector.next().await.neighbours.is_some() {
+            collector.want_other_processes(false);
+            while collector.next().await.other_processes.is_some() {
                 assert!(Instant::now() < until);
             }
         });

@@ -34,8 +34,8 @@ impl SoftwareLookup {
     }
 
     fn look(&mut self, job: &JobSample, proc_root: &Path) {
-        let trainer = job.processes.iter().find(|process| process.role == ProcessRole::Trainer);
-        let Some(process) = trainer.or(job.processes.first()) else { return };
+        let rank = job.processes.iter().find(|process| process.role == ProcessRole::Rank);
+        let Some(process) = rank.or(job.processes.first()) else { return };
         let now = (process.id, process.execs, job.library.clone());
         if self.looked_at.as_ref() == Some(&now) {
             return;

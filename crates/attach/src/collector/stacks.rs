@@ -69,50 +69,50 @@ impl StacksTaker<'_> {
             // What was found out belongs to other programs.
             (self.turns, self.py_spy, self.execs) = (Turns::default(), None, execs);
         }
-        let (trainers, mut workers) = (of_role(&job, ProcessRole::Trainer), of_role(&job, ProcessRole::Worker));
+        let (ranks, mut workers) = (of_role(&job, ProcessRole::Rank), of_role(&job, ProcessRole::Worker));
         if effort.answer() {
-            self.turns.trainer_next();
+            self.turns.rank_next();
         }
         self.turns.leave_out_idle(&job, &mut workers);
-        let Some((process, rate_hz)) = self.turns.next(&trainers, &workers, effort.get().trainer_hz()) else {
+        let Some((process, rate_hz)) = self.turns.next(&ranks, &workers, effort.get().rank_hz()) else {
             rest(stop, || Duration::from_secs(1));
             return true;
         };
         self.turns.note_taken(&job, process);
-        let of_trainer = trainers.contains(&process);
-        match self.record(process, of_trainer, rate_hz) {
+        let of_rank = ranks.contains(&process);
+        match self.record(process, of_rank, rate_hz) {
             Ok(None) => false,
             Ok(Some(window)) => {
                 self.failures = 0;
                 latest.values().stacks.add(window);
                 // A second reading at a known distance: some counters restart every few seconds.
-                self.read_locals(process, of_trainer);
+                self.read_locals(process, of_rank);
                 self.rest();
                 true
             }
-            Err(refusal) => self.refused(process, of_trainer, refusal),
+            Err(refusal) => self.refused(process, of_rank, refusal),
         }
     }
 
     /// A window of a process, preceded by its local variables. `None` if `stop` was set meanwhile.
-    fn record(&mut self, process: ProcessId, of_trainer: bool, rate_hz: u32) -> Result<Option<StackWindow>, Refusal> {
+    fn record(&mut self, process: ProcessId, of_rank: bool, rate_hz: u32) -> Result<Option<StackWindow>, Refusal> {
         let Shared { options, stop, .. } = self.shared;
         let proc_root = &options.sources.roots.proc;
         if self.py_spy.is_none() {
             self.py_spy = Some(PySpy::find(proc_root, process, options.py_spy.as_deref())?);
         }
-        self.read_locals(process, of_trainer);
+        self.read_locals(process, of_rank);
         let window = self.py_spy.as_ref().map(|found| found.record(proc_root, process, WINDOW_S, rate_hz, stop));
         window.unwrap_or(Ok(None))
     }
 
     /// Reads a training process's local variables if nothing else counts its steps. A failure is not reported: the
     /// window's own failure says why. One that will not pass is not tried again.
-    fn read_locals(&mut self, process: ProcessId, of_trainer: bool) {
+    fn read_locals(&mut self, process: ProcessId, of_rank: bool) {
         let Shared { options, latest, stop, .. } = self.shared;
         // Whether torch's loader feeds it is known once it was sampled.
         let job = latest.values().sample.job.clone();
-        let counts = of_trainer && job.is_some_and(|job| has_feeders(&job, process) == Some(false));
+        let counts = of_rank && job.is_some_and(|job| has_queue_threads(&job, process) == Some(false));
         let Some(py_spy) = &self.py_spy else { return };
         if !counts || self.turns.without_locals.contains(&process) {
             return;
@@ -139,12 +139,12 @@ impl StacksTaker<'_> {
     }
 
     /// Handles a missing window and its reason. False if there is no py-spy at all.
-    fn refused(&mut self, process: ProcessId, of_trainer: bool, refusal: Refusal) -> bool {
+    fn refused(&mut self, process: ProcessId, of_rank: bool, refusal: Refusal) -> bool {
         if refusal.last {
             self.turns.refused.insert(process);
         }
         // A worker that has ended since is not a failure of the source.
-        if of_trainer || (refusal.status.state != SourceState::Gone && !refusal.last) {
+        if of_rank || (refusal.status.state != SourceState::Gone && !refusal.last) {
             self.failures = self.failures.saturating_add(1);
             self.shared.latest.values().stacks.status = refusal.status;
         }
@@ -168,9 +168,9 @@ fn execs(job: &JobSample) -> u32 {
 
 /// Whether a training process's steps are counted without stacks, because torch's loader feeds it. `None` until it was
 /// sampled.
-fn has_feeders(job: &JobSample, trainer: ProcessId) -> Option<bool> {
-    let sampled = job.sampler.processes.iter().find(|process| process.id == trainer);
-    sampled.map(|process| process.feeders > 0)
+fn has_queue_threads(job: &JobSample, rank: ProcessId) -> Option<bool> {
+    let sampled = job.sampler.processes.iter().find(|process| process.id == rank);
+    sampled.map(|process| process.queue_threads > 0)
 }
 
 /// How often each process has been sampled.
@@ -192,7 +192,7 @@ fn done(process: &ProcessSample) -> Option<(u64, u64)> {
 
 impl Turns {
     /// Makes a training process the next to sample.
-    fn trainer_next(&mut self) {
+    fn rank_next(&mut self) {
         self.worker_last = true;
     }
 
@@ -213,19 +213,19 @@ impl Turns {
         self.done.extend(process.and_then(done).map(|done| (id, done)));
     }
 
-    /// The process to sample next, and the rate: a training process at `trainer_hz`.
-    fn next(&mut self, trainers: &[ProcessId], workers: &[ProcessId], trainer_hz: u32) -> Option<(ProcessId, u32)> {
-        self.seen.retain(|id, _| trainers.contains(id) || workers.contains(id));
-        self.refused.retain(|id| trainers.contains(id) || workers.contains(id));
-        self.without_locals.retain(|id| trainers.contains(id));
+    /// The process to sample next, and the rate: a training process at `rank_hz`.
+    fn next(&mut self, ranks: &[ProcessId], workers: &[ProcessId], rank_hz: u32) -> Option<(ProcessId, u32)> {
+        self.seen.retain(|id, _| ranks.contains(id) || workers.contains(id));
+        self.refused.retain(|id| ranks.contains(id) || workers.contains(id));
+        self.without_locals.retain(|id| ranks.contains(id));
         let least = |of: &[ProcessId]| {
             let known = of.iter().filter(|id| !self.refused.contains(id));
             known.min_by_key(|id| (self.seen.get(id).copied().unwrap_or(0), id.pid)).copied()
         };
-        let (trainer, worker) = (least(trainers), least(workers));
-        let take_worker = worker.is_some() && (trainer.is_none() || !self.worker_last && !self.seen.is_empty());
+        let (rank, worker) = (least(ranks), least(workers));
+        let take_worker = worker.is_some() && (rank.is_none() || !self.worker_last && !self.seen.is_empty());
         self.worker_last = take_worker;
-        let (process, rate_hz) = if take_worker { (worker?, WORKER_HZ) } else { (trainer?, trainer_hz) };
+        let (process, rate_hz) = if take_worker { (worker?, WORKER_HZ) } else { (rank?, rank_hz) };
         *self.seen.entry(process).or_default() += 1;
         Some((process, rate_hz))
     }
@@ -251,11 +251,11 @@ mod tests {
     }
 
     #[test]
-    fn trainer_and_workers_take_turns() {
+    fn rank_and_workers_take_turns() {
         let mut turns = Turns::default();
-        let (trainers, workers) = (ids(&[10]), ids(&[20, 21]));
+        let (ranks, workers) = (ids(&[10]), ids(&[20, 21]));
         let pids: Vec<u32> =
-            (0..6).filter_map(|_| turns.next(&trainers, &workers, 40)).map(|(process, _)| process.pid).collect();
+            (0..6).filter_map(|_| turns.next(&ranks, &workers, 40)).map(|(process, _)| process.pid).collect();
         assert_eq!(pids, [10, 20, 10, 21, 10, 20]);
     }
 
@@ -300,17 +300,17 @@ mod tests {
     }
 
     #[test]
-    fn after_a_change_the_trainer_is_next() {
+    fn after_a_change_the_rank_is_next() {
         let mut turns = Turns::default();
-        let (trainers, workers) = (ids(&[10]), ids(&[20]));
-        turns.next(&trainers, &workers, 40);
-        turns.trainer_next();
-        assert_eq!(turns.next(&trainers, &workers, 40), Some((trainers[0], 40)));
-        assert_eq!(turns.next(&trainers, &workers, 40), Some((workers[0], WORKER_HZ)));
+        let (ranks, workers) = (ids(&[10]), ids(&[20]));
+        turns.next(&ranks, &workers, 40);
+        turns.rank_next();
+        assert_eq!(turns.next(&ranks, &workers, 40), Some((ranks[0], 40)));
+        assert_eq!(turns.next(&ranks, &workers, 40), Some((workers[0], WORKER_HZ)));
     }
 
     #[test]
-    fn without_workers_the_trainer_alone() {
+    fn without_workers_the_rank_alone() {
         let mut turns = Turns::default();
         for _ in 0..3 {
             assert_eq!(turns.next(&ids(&[10]), &[], 20).map(|(process, rate)| (process.pid, rate)), Some((10, 20)));

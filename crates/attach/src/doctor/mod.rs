@@ -14,10 +14,10 @@ use std::time::Duration;
 use serde::Serialize;
 
 use trainmon_base::errors::{self, Failure, shorten};
-use trainmon_base::text::{named_enum, sanitise};
-use trainmon_sample::{GpuDevice, GpuSample, ProcessId, SourceState, SourceStatus};
+use trainmon_base::text::{named_enum, sanitize};
+use trainmon_sample::{GpuReading, GpuSample, ProcessId, SourceState, SourceStatus};
 use trainmon_sources::py_spy::{self, PySpy};
-use trainmon_sources::{Roots, gpu, simulated_device};
+use trainmon_sources::{Roots, gpu, simulated_gpu};
 
 /// How long the driver may take to answer: seconds without persistence mode, and longer than the trial of its library.
 const GPU_TIMEOUT: Duration = Duration::from_secs(6);
@@ -74,7 +74,7 @@ fn with_status(state: State, status: &SourceStatus) -> Told {
 }
 
 fn finding((what, (state, detail, fix)): (&'static str, Told)) -> DoctorFinding {
-    let clean = |text: Cow<'static, str>| shorten(&sanitise(&text), DETAIL_MAX);
+    let clean = |text: Cow<'static, str>| shorten(&sanitize(&text), DETAIL_MAX);
     DoctorFinding { what, state, detail: clean(detail), fix: fix.map(clean) }
 }
 
@@ -95,7 +95,7 @@ pub struct DoctorOptions<'o> {
 
 /// What NVML reports. It may hang.
 pub fn gpus(nvml_lib: Option<PathBuf>) -> impl FnOnce() -> Result<GpuSample, SourceStatus> + Send + 'static {
-    move || gpu::open(nvml_lib.as_deref(), None)?.read(simulated_device::monotonic_ns())
+    move || gpu::open(nvml_lib.as_deref(), None)?.read(simulated_gpu::monotonic_ns())
 }
 
 /// Looks at everything; `terminal` is what is known of that. `gpu` may hang; it gets a thread of its own.
@@ -149,7 +149,7 @@ fn nvml(answer: Option<Result<GpuSample, SourceStatus>>) -> Told {
         Some(Ok(gpus)) if gpus.devices.is_empty() => told(State::Absent, "the driver reports no GPU"),
         Some(Ok(gpus)) => {
             let driver = gpus.driver.map(|driver| format!("driver {driver}; ")).unwrap_or_default();
-            let name = |gpu: &GpuDevice| format!("{} {}", gpu.index, gpu.name.as_deref().unwrap_or("?"));
+            let name = |gpu: &GpuReading| format!("{} {}", gpu.index, gpu.name.as_deref().unwrap_or("?"));
             told(State::Ok, driver + &gpus.devices.iter().map(name).collect::<Vec<_>>().join(", "))
         }
         Some(Err(error)) => {

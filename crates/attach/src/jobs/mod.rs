@@ -18,7 +18,7 @@ pub mod watched;
 
 use std::sync::Arc;
 
-use trainmon_base::text::sanitise;
+use trainmon_base::text::sanitize;
 use trainmon_diagnosis::pipeline::Tick;
 
 /// Names an attached job for as long as the program runs.
@@ -49,7 +49,7 @@ pub struct Needs {
     /// Fresh stacks, one window after the other.
     pub stacks: bool,
     /// The heaviest processes beside the job.
-    pub neighbours: bool,
+    pub other_processes: bool,
     /// The list of processes that may be training.
     pub candidates: bool,
 }
@@ -87,6 +87,6 @@ impl JobCandidate {
         let file = self.library.as_deref()?;
         let name = file.trim_start_matches("lib");
         let end = name.find(['.', '_']).unwrap_or(name.len());
-        Some(sanitise(name.get(..end).unwrap_or(name)).into_owned())
+        Some(sanitize(name.get(..end).unwrap_or(name)).into_owned())
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use trainmon_base::text::{sanitise, secrets};
+use trainmon_base::text::{sanitize, secrets};
 
 /// Lines that are kept.
 const LINES_KEPT: usize = 200;
@@ -62,7 +62,7 @@ impl OutputTail {
 /// A line without escape sequences and secrets, and with nothing in it that steers a terminal.
 fn shown(line: &[u8]) -> String {
     let text = without_escapes(&String::from_utf8_lossy(line));
-    sanitise(&secrets::line(&text)).trim_end().to_owned()
+    sanitize(&secrets::line(&text)).trim_end().to_owned()
 }
 
 /// The text without escape sequences (ECMA-48): colors, cursor movements, titles.

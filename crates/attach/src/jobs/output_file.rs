@@ -13,7 +13,7 @@ use tempfile::NamedTempFile;
 use super::output::OutputTail;
 use trainmon_base::errors;
 use trainmon_base::streams::tell;
-use trainmon_base::text::sanitise;
+use trainmon_base::text::sanitize;
 
 /// This much of the output is shown, bytes.
 const TAIL: u64 = 4096;
@@ -69,7 +69,7 @@ impl Output {
         errors::note(&format!("the program's output is in {}; its last lines:", path.display()));
         let lines: Vec<&str> = text.lines().collect();
         for line in lines.iter().skip(lines.len().saturating_sub(OUTPUT_LINES)) {
-            tell(&sanitise(line));
+            tell(&sanitize(line));
         }
     }
 }

@@ -13,10 +13,10 @@ use super::{Needs, Target};
 use crate::collector::{self, Collector, Demand};
 use trainmon_base::errors::Failure;
 use trainmon_base::signals;
-use trainmon_base::text::sanitise;
+use trainmon_base::text::sanitize;
 use trainmon_diagnosis::diagnosis::Context;
 use trainmon_diagnosis::diagnosis::causes::Cause;
-use trainmon_diagnosis::diagnosis::culprits::wants_neighbours;
+use trainmon_diagnosis::diagnosis::culprits::wants_other_processes;
 use trainmon_diagnosis::diagnosis::verdict::Phase;
 use trainmon_diagnosis::pipeline::{Pipeline, Tick};
 use trainmon_profiles::account::ProfileAccount;
@@ -72,9 +72,9 @@ pub struct Session {
     /// Its stacks are shown.
     stacks_shown: bool,
     /// The busiest processes besides the job's are shown.
-    neighbours_shown: bool,
+    other_processes_shown: bool,
     /// When they were last worth naming, CLOCK_MONOTONIC nanoseconds.
-    neighbours_ns: Option<u64>,
+    other_processes_ns: Option<u64>,
     /// A profile of the job, for the next sample.
     account: Option<Arc<ProfileAccount>>,
 }
@@ -94,7 +94,7 @@ impl Session {
         })?;
         let context = Context {
             pid,
-            command: sanitise(collector.command()).into_owned(),
+            command: sanitize(collector.command()).into_owned(),
             started: trainmon_base::zone::now().strftime("%Y-%m-%dT%H:%M:%S%.3f%:z").to_string(),
         };
         Ok(Self {
@@ -111,8 +111,8 @@ impl Session {
             moved: false,
             shown: true,
             stacks_shown: false,
-            neighbours_shown: false,
-            neighbours_ns: None,
+            other_processes_shown: false,
+            other_processes_ns: None,
             account: None,
         })
     }
@@ -143,11 +143,11 @@ impl Session {
         }
         self.moved = tick.moves;
         let now_ns = tick.frame.monotonic_ns;
-        if wants_neighbours(&tick.frame) {
-            self.neighbours_ns = Some(now_ns);
+        if wants_other_processes(&tick.frame) {
+            self.other_processes_ns = Some(now_ns);
         }
-        let blamed = self.neighbours_ns.is_some_and(|since| now_ns.saturating_sub(since) as f64 / 1e9 < YOUNG_S);
-        self.collector.want_neighbours(self.neighbours_shown || blamed);
+        let blamed = self.other_processes_ns.is_some_and(|since| now_ns.saturating_sub(since) as f64 / 1e9 < YOUNG_S);
+        self.collector.want_other_processes(self.other_processes_shown || blamed);
         tick
     }
 
@@ -209,9 +209,9 @@ impl Session {
             self.collector.want(Demand::Often);
         }
         (self.shown, self.stacks_shown) = (shown, stacks_shown);
-        self.neighbours_shown = needs.neighbours && shown;
-        if self.neighbours_shown {
-            self.collector.want_neighbours(true);
+        self.other_processes_shown = needs.other_processes && shown;
+        if self.other_processes_shown {
+            self.collector.want_other_processes(true);
         }
     }
 

@@ -1,4 +1,4 @@
-//! JSON that is safe to print to a terminal: every character that [`super::sanitise`] would replace or drop is written
+//! JSON that is safe to print to a terminal: every character that [`super::sanitize`] would replace or drop is written
 //! as `\uXXXX`. Parsing the JSON gives the very same text; `cat` shows nothing that could steer a terminal or reorder a
 //! line.
 //!
@@ -90,7 +90,7 @@ mod tests {
             let value = BTreeMap::from([(key, text)]);
             for written in both(&value) {
                 let shown = written.replace('\n', "");
-                prop_assert_eq!(crate::text::sanitise(&shown), shown.as_str());
+                prop_assert_eq!(crate::text::sanitize(&shown), shown.as_str());
                 prop_assert_eq!(&serde_json::from_str::<BTreeMap<String, String>>(&written).unwrap(), &value);
             }
         }

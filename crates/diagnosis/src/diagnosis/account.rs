@@ -82,7 +82,7 @@ mod tests {
     use trainmon_waits::taxonomy::End;
     use trainmon_waits::time_split::TimeSplit;
 
-    /// Without a device, so that all of a wait is lost; without stacks.
+    /// Without a gpu, so that all of a wait is lost; without stacks.
     fn window(shares: TimeSplit, waits: &[(Purpose, f64)]) -> Features {
         let mut main = LoopThread::default();
         main.shares = shares;

@@ -2,10 +2,10 @@
 //!
 //! The first one must be worth it. If the CPUs are full, the first says so, or names the processes that fill them.
 
-use trainmon_base::text::sanitise;
+use trainmon_base::text::sanitize;
 
 use super::causes::starvation::others_hold;
-use super::causes::{AdviceRow, CauseSpec, Judgement, Promise, spec_of};
+use super::causes::{AdviceRow, CauseSpec, Judgment, Promise, spec_of};
 use super::ceiling::{Ceiling, Limit};
 use super::class::Phase;
 use super::culprits::{cpu_users_in_words, processes};
@@ -21,17 +21,17 @@ thresholds! {
 
 /// The advice of a verdict on the job with this PID, the first one first. `ceiling` is the most that tuning can gain.
 pub(super) fn advice(
-    (judgement, pid): (&Judgement, u32),
+    (judgment, pid): (&Judgment, u32),
     spec: Option<&CauseSpec>,
     window: &Features,
     ceiling: Option<Ceiling>,
 ) -> Vec<Advice> {
     // While the job trains, the advice of its cause; otherwise only what lets it continue.
-    let known = match (spec, judgement.phase) {
-        (None, Phase::Stopped | Phase::Hung) => spec_of(judgement.class, None, judgement.phase),
+    let known = match (spec, judgment.phase) {
+        (None, Phase::Stopped | Phase::Hung) => spec_of(judgment.class, None, judgment.phase),
         _ => spec,
     };
-    if let (Phase::Stopped, Some(thaw)) = (judgement.phase, &window.frozen) {
+    if let (Phase::Stopped, Some(thaw)) = (judgment.phase, &window.frozen) {
         return thaw.iter().map(|thaw| resume(thaw)).collect();
     }
     let Some(known) = known else { return Vec::new() };
@@ -87,7 +87,7 @@ fn with_pid(title: &str, job: u32, window: &Features) -> String {
 /// Resumes a frozen job.
 fn resume(thaw: &str) -> Advice {
     let why = "its control group is frozen, so none of its processes run";
-    Advice { title: format!("Resume it: {}", sanitise(thaw)), why: why.into(), ..Advice::default() }
+    Advice { title: format!("Resume it: {}", sanitize(thaw)), why: why.into(), ..Advice::default() }
 }
 
 /// One that promises no number is worth a try.

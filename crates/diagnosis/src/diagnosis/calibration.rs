@@ -5,7 +5,7 @@
 //! rules gave them (measure/calibration.csv; `python measure calibrate` fits it again). On the labeled ones alone it is
 //! more, because the rules were made with them in sight. What the rules do not call sure does not become so.
 
-use super::causes::Judgement;
+use super::causes::Judgment;
 use super::class::Class;
 use super::thresholds::*;
 
@@ -16,11 +16,11 @@ thresholds! {
 }
 
 /// The confidence of a judgment as the part of such verdicts that is right, 0–1. A verdict that claims nothing keeps its own.
-pub(super) fn calibrated(judgement: &Judgement) -> f64 {
-    if judgement.class == Class::Unknown {
-        return judgement.confidence;
+pub(super) fn calibrated(judgment: &Judgment) -> f64 {
+    if judgment.class == Class::Unknown {
+        return judgment.confidence;
     }
-    of_rules(judgement.confidence)
+    of_rules(judgment.confidence)
 }
 
 fn of_rules(confidence: f64) -> f64 {
@@ -48,8 +48,8 @@ mod tests {
 
     #[test]
     fn nothing_is_claimed_of_what_is_unknown() {
-        let judgement = |class| Judgement { class, confidence: 0.3, ..Judgement::default() };
-        assert!((calibrated(&judgement(Class::Unknown)) - 0.3).abs() < 1e-9);
-        assert!((calibrated(&judgement(Class::Io)) - of_rules(0.3)).abs() < 1e-9 && of_rules(0.3) > 0.3);
+        let judgment = |class| Judgment { class, confidence: 0.3, ..Judgment::default() };
+        assert!((calibrated(&judgment(Class::Unknown)) - 0.3).abs() < 1e-9);
+        assert!((calibrated(&judgment(Class::Io)) - of_rules(0.3)).abs() < 1e-9 && of_rules(0.3) > 0.3);
     }
 }

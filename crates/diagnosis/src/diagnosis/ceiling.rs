@@ -28,7 +28,7 @@ named_enum! {
         /// The loop's thread.
         Loop = "loop",
         /// The GPU.
-        Device = "device",
+        Gpu = "device",
         /// The CPUs.
         Cpus = "cpus",
     }
@@ -38,7 +38,7 @@ impl Limit {
     fn words(self) -> &'static str {
         match self {
             Self::Loop => "the loop itself is the limit",
-            Self::Device => "the GPU is the limit",
+            Self::Gpu => "the GPU is the limit",
             Self::Cpus => "the CPUs are full",
         }
     }
@@ -76,13 +76,13 @@ impl Ceiling {
         let main = window.main.as_ref()?;
         let own = own_part(window, main).max(LEAST_OWN.value);
         // A loop that only waits for the GPU is not the limit itself.
-        let device = if main.shares.device_sync >= LARGER_HALF.value * own { Limit::Device } else { Limit::Loop };
+        let device = if main.shares.device_sync >= LARGER_HALF.value * own { Limit::Gpu } else { Limit::Loop };
         // A spinning wait takes a CPU and does no work.
         let used = window.cpu.job.map(|used| (used - main.spins).max(0.0));
         let used = if !found.is_some_and(|found| found.wastes_cpu) { used } else { None };
         let limits = [
             Some((own, device)),
-            window.gpu.as_ref().map(|gpu| (gpu.job_busy, Limit::Device)),
+            window.gpu.as_ref().map(|gpu| (gpu.job_busy, Limit::Gpu)),
             used.map(|used| (on.floor(used), Limit::Cpus)),
         ];
         let (part, limit) = limits.into_iter().flatten().max_by(|a, b| a.0.total_cmp(&b.0))?;
@@ -120,16 +120,16 @@ mod tests {
         let words = |speedup_at_most, limit| Ceiling { speedup_at_most, limit }.words();
         let some = words(1.88, Limit::Cpus);
         assert!(some.contains("at most 1.9×.") && some.ends_with("Beyond that the CPUs are full."), "{some}");
-        let most = words(15.79, Limit::Device);
+        let most = words(15.79, Limit::Gpu);
         assert!(most.contains("can save at most 94% of a step. Beyond that the GPU is the limit."), "{most}");
         let none = words(1.04, Limit::Loop);
         assert!(none.contains("less than 5%") && none.ends_with(": the loop itself is the limit."), "{none}");
-        assert!(words(f64::NAN, Limit::Device).ends_with("the GPU is the limit."));
+        assert!(words(f64::NAN, Limit::Gpu).ends_with("the GPU is the limit."));
     }
 
     #[test]
     fn it_is_read_back() {
-        let found = Ceiling { speedup_at_most: 2.5, limit: Limit::Device };
+        let found = Ceiling { speedup_at_most: 2.5, limit: Limit::Gpu };
         let json = serde_json::to_string(&found).unwrap();
         assert_eq!(json, r#"{"speedup_at_most":2.5,"limit":"device"}"#);
         assert_eq!(serde_json::from_str::<Ceiling>(&json).unwrap(), found);

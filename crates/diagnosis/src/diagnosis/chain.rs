@@ -43,7 +43,7 @@ pub(super) fn nodes(window: &Features) -> Vec<ChainNode> {
     // If the loop loses hardly anything, its GPU works all along, whether the loop waits for it or not.
     let lost: f64 = chain.ways.iter().map(|way| way.lost).sum();
     if window.gpu.is_some() && lost < LOST_WAIT && chain.share(Purpose::Gpu) <= 0.0 {
-        let (part, end) = (Purpose::Gpu, End::Device);
+        let (part, end) = (Purpose::Gpu, End::Gpu);
         tree.add(&ChainPath { hops: Vec::new(), end, name: None, lock: None, share: 0.0, lost: 0.0, part });
     }
     tree.cut();
@@ -163,7 +163,7 @@ impl ChainTree<'_> {
         let mut largest: Vec<&ChainNode> = self.nodes.iter().skip(1).collect();
         // No child is larger than its parent, and none comes before it.
         largest.sort_by(|a, b| b.share.total_cmp(&a.share).then(a.node.cmp(&b.node)));
-        let is_shown = |node: &&ChainNode| node.share >= NODE_SHOWN || node.resource() == Some(End::Device);
+        let is_shown = |node: &&ChainNode| node.share >= NODE_SHOWN || node.resource() == Some(End::Gpu);
         let kept: BTreeSet<u32> =
             largest.into_iter().filter(is_shown).take(NODES - 1).map(|node| node.node).chain([0]).collect();
         let number = |old: u32| u32::try_from(kept.range(..old).count()).unwrap_or(u32::MAX);
@@ -196,10 +196,10 @@ impl ChainTree<'_> {
             End::Net | End::Lock => (resource(way.name.as_deref()), way.end),
             End::Children => (Who::Process("short-lived children".into()), End::Cpu),
             End::Disk | End::Flush => (resource(self.window.io.disk.as_deref()), way.end),
-            End::Device => {
+            End::Gpu => {
                 let of_loop = self.window.gpu.iter().flat_map(|gpu| gpu.indexes_of(self.chain.process.pid));
                 let indexes: Vec<String> = of_loop.map(|index| index.to_string()).collect();
-                (Who::Resource(indexes.join(",")), End::Device)
+                (Who::Resource(indexes.join(",")), End::Gpu)
             }
             _ if !way.hops.is_empty() => return None,
             End::Loader => (Who::Worker, End::Unknown),

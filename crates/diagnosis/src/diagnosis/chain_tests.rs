@@ -34,14 +34,14 @@ fn where_hardly_anything_is_lost_the_device_is_waited_for() {
         vec![
             ChainNode { waits_for: vec![1, 2], ..node(0, Who::Loop(None), None, (0.98, lost)) },
             node(1, Who::Worker, Some(End::Cpu), (0.67, lost)),
-            node(2, Who::Resource("0".into()), Some(End::Device), (0.31, 0.0)),
+            node(2, Who::Resource("0".into()), Some(End::Gpu), (0.31, 0.0)),
         ]
     };
-    // A worker that works ahead is waited for while the device still has work.
+    // A worker that works ahead is waited for while the gpu still has work.
     let end = |lost: f64| waits_for(&chain(lost)).map(|node| node.kind().to_owned());
     assert_eq!(end(0.02).as_deref(), Some("device"));
     assert_eq!(end(0.3).as_deref(), Some("process"));
-    // Without a device whoever is waited for longest.
+    // Without a gpu whoever is waited for longest.
     let mut without = chain(0.0);
     without.truncate(2);
     assert_eq!(waits_for(&without).map(|node| node.node), Some(1));

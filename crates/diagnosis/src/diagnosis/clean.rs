@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use super::chain::Who;
 use super::verdict::{StepSource, Verdict};
-use trainmon_base::text::{fit, sanitise};
+use trainmon_base::text::{fit, sanitize};
 
 /// Longest text, cells: a sentence with a path in it. A path has up to 4,096 bytes.
 const LONGEST_TEXT: usize = 1024;
@@ -48,7 +48,7 @@ pub(super) fn cleaned(mut verdict: Verdict) -> Verdict {
 fn clean(text: &mut String) {
     if text.len() > LONGEST_TEXT {
         *text = fit(text, LONGEST_TEXT);
-    } else if let Cow::Owned(safe) = sanitise(text) {
+    } else if let Cow::Owned(safe) = sanitize(text) {
         *text = safe;
     }
 }

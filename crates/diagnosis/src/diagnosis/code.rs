@@ -5,7 +5,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use trainmon_base::text::sanitise;
+use trainmon_base::text::sanitize;
 use trainmon_waits::stacks::{Activity, CodePlace, ProcessStacks, is_sleep};
 
 use super::parts::{Hottest, Stages};
@@ -193,8 +193,8 @@ fn enclosing(function: &str) -> &str {
 
 fn hottest(place: &CodePlace, share: f64) -> Hottest {
     Hottest {
-        function: sanitise(enclosing(&place.function)).into_owned(),
-        file: sanitise(place.file.rsplit('/').next().unwrap_or_default()).into_owned(),
+        function: sanitize(enclosing(&place.function)).into_owned(),
+        file: sanitize(place.file.rsplit('/').next().unwrap_or_default()).into_owned(),
         line: place.line,
         share: round(share, 3),
     }
@@ -235,7 +235,8 @@ pub(super) fn worker_stages(
         load += taken;
         blocked -= taken;
     }
-    let (samples, sent) = if u64::from(own.feeder.0) >= ENOUGH_OWN { own.feeder } else { pooled.feeder };
+    let (samples, sent) =
+        if u64::from(own.queue_thread.0) >= ENOUGH_OWN { own.queue_thread } else { pooled.queue_thread };
     let sending = if samples > 0 { (f64::from(sent) / f64::from(samples)).min(1.0) } else { 0.0 };
     let stages = Stages {
         load: round(load, 3),

@@ -1,11 +1,11 @@
-//! Judgement and numbers → the verdict that people and scripts read.
+//! Judgment and numbers → the verdict that people and scripts read.
 
-use trainmon_base::text::sanitise;
+use trainmon_base::text::sanitize;
 use trainmon_sample::Sample;
 
 use super::advice::advice;
 use super::calibration::calibrated;
-use super::causes::{Cause, Judgement};
+use super::causes::{Cause, Judgment};
 use super::ceiling::Ceiling;
 use super::class::{Class, Phase};
 use super::evidence::evidence;
@@ -24,35 +24,35 @@ thresholds! {
 }
 
 /// Builds the verdict. Session counters (`observed_s`, `first_verdict_s`, `steps.count`) are for the caller.
-pub(super) fn verdict(context: &Context, judgement: &Judgement, window: &Features, sample: &Sample) -> Verdict {
-    let spec = judgement.cause.map(|cause| cause.spec_in(judgement.class).for_window(window));
+pub(super) fn verdict(context: &Context, judgment: &Judgment, window: &Features, sample: &Sample) -> Verdict {
+    let spec = judgment.cause.map(|cause| cause.spec_in(judgment.class).for_window(window));
     let Visibility { seen, mut not_seen } = Visibility::from_sample(sample, context.pid);
-    if judgement.class == Class::Unknown {
-        for doubt in &judgement.doubts {
+    if judgment.class == Class::Unknown {
+        for doubt in &judgment.doubts {
             not_seen.insert(0, Unavailable { what: Subject::Verdict.into(), why: doubt.clone(), fix: None });
         }
     }
     let main = window.main.as_ref();
-    let mut culprits = judgement.culprits(spec, window);
-    let summary = summary(context.pid, judgement, spec, window, &culprits);
-    culprits.extend(judgement.culprits_outside(window));
+    let mut culprits = judgment.culprits(spec, window);
+    let summary = summary(context.pid, judgment, spec, window, &culprits);
+    culprits.extend(judgment.culprits_outside(window));
     let ceiling =
-        if is_training(judgement) { Ceiling::from_window(window, spec, &Capacity::left(&window.cpu)) } else { None };
+        if is_training(judgment) { Ceiling::from_window(window, spec, &Capacity::left(&window.cpu)) } else { None };
     Verdict {
         schema: 1,
         trainmon: env!("CARGO_PKG_VERSION").into(),
         pid: context.pid,
         command: context.command.clone(),
         started: context.started.clone(),
-        phase: judgement.phase,
-        class: judgement.class,
-        cause: judgement.cause,
-        confidence: round(calibrated(judgement), 2),
-        confidence_by_rules: round(judgement.confidence, 2),
+        phase: judgment.phase,
+        class: judgment.class,
+        cause: judgment.cause,
+        confidence: round(calibrated(judgment), 2),
+        confidence_by_rules: round(judgment.confidence, 2),
         summary,
         shares: main.map(|main| main.shares),
         gpu_idle: window.gpu.as_ref().map(|gpu| gpu.idle),
-        steps: steps(judgement, window),
+        steps: steps(judgment, window),
         main_thread: main.and_then(|main| main.stacks.as_ref()).map(|stacks| MainThread {
             activities: stacks
                 .shares
@@ -64,11 +64,11 @@ pub(super) fn verdict(context: &Context, judgement: &Judgement, window: &Feature
             sync_lines: stacks.sync_lines.clone(),
             samples: stacks.samples,
         }),
-        workers: workers(judgement, window),
-        evidence: evidence(judgement, spec, window),
-        advice: advice((judgement, context.pid), spec, window, ceiling),
+        workers: workers(judgment, window),
+        evidence: evidence(judgment, spec, window),
+        advice: advice((judgment, context.pid), spec, window, ceiling),
         ceiling,
-        other_findings: findings(judgement, window),
+        other_findings: findings(judgment, window),
         culprits,
         chain: super::chain::nodes(window),
         seen,
@@ -82,26 +82,26 @@ pub(super) fn verdict(context: &Context, judgement: &Judgement, window: &Feature
 }
 
 /// Whether it trains and a verdict was possible.
-fn is_training(judgement: &Judgement) -> bool {
-    judgement.phase == Phase::Training && !matches!(judgement.class, Class::Unknown | Class::Idle)
+fn is_training(judgment: &Judgment) -> bool {
+    judgment.phase == Phase::Training && !matches!(judgment.class, Class::Unknown | Class::Idle)
 }
 
 /// What else was found, what would be the next limit, and what makes the verdict less certain.
-fn findings(judgement: &Judgement, window: &Features) -> Vec<Finding> {
-    let class = judgement.class;
-    let doubts = if class == Class::Unknown { &[][..] } else { &judgement.doubts };
+fn findings(judgment: &Judgment, window: &Features) -> Vec<Finding> {
+    let class = judgment.class;
+    let doubts = if class == Class::Unknown { &[][..] } else { &judgment.doubts };
     let doubts = doubts.iter().map(|doubt| {
         let text = format!("Less certain: {doubt}");
         Finding { class, cause: None, confidence: 0.0, text }
     });
-    judgement.others.iter().cloned().chain(next_limit(judgement, window)).chain(doubts).collect()
+    judgment.others.iter().cloned().chain(next_limit(judgment, window)).chain(doubts).collect()
 }
 
 /// What would limit the loop if it did not wait for data.
-fn next_limit(judgement: &Judgement, window: &Features) -> Option<Finding> {
+fn next_limit(judgment: &Judgment, window: &Features) -> Option<Finding> {
     let main = window.main.as_ref()?;
     let lost = window.lost_wait();
-    let waits = matches!(judgement.class, Class::DataLoader | Class::Io | Class::Cpu);
+    let waits = matches!(judgment.class, Class::DataLoader | Class::Io | Class::Cpu);
     if !waits || !window.waits_lead() || lost > NOTHING_LEFT {
         return None;
     }
@@ -119,16 +119,16 @@ fn next_limit(judgement: &Judgement, window: &Features) -> Option<Finding> {
         }
         _ => return None,
     };
-    Some(Finding::new(cause, judgement.confidence * GUESSED.value, text))
+    Some(Finding::new(cause, judgment.confidence * GUESSED.value, text))
 }
 
 /// Steps. Turns of a loop that does not train are not steps.
-fn steps(judgement: &Judgement, window: &Features) -> Steps {
+fn steps(judgment: &Judgment, window: &Features) -> Steps {
     let steps = &window.steps;
-    let rate = if judgement.class != Class::Idle { steps.rate() } else { None };
+    let rate = if judgment.class != Class::Idle { steps.rate() } else { None };
     let by_variable = || {
         let variable = &steps.counted.as_ref()?.variable;
-        Some(StepSource::Variable(format!("variable {}", sanitise(variable))))
+        Some(StepSource::Variable(format!("variable {}", sanitize(variable))))
     };
     Steps {
         per_s: rate.map(|rate| round(rate, 3)),
@@ -136,14 +136,14 @@ fn steps(judgement: &Judgement, window: &Features) -> Steps {
         p95_ms: steps.quantile_ms(0.95).map(|ms| round(ms, 1)),
         count: steps.count,
         stall_every: stalls::period(&window.stalls).map(|period| period.every),
-        source: rate.and_then(|_| steps.per_s.map(|_| StepSource::FeederWrites).or_else(by_variable)),
+        source: rate.and_then(|_| steps.per_s.map(|_| StepSource::QueueWrites).or_else(by_variable)),
     }
 }
 
 /// Each worker. A stopped one is in no stage.
-fn workers(judgement: &Judgement, window: &Features) -> Vec<WorkerVerdict> {
+fn workers(judgment: &Judgment, window: &Features) -> Vec<WorkerVerdict> {
     let mut each = window.workers.as_ref().map(|workers| workers.each.clone()).unwrap_or_default();
-    if judgement.phase == Phase::Stopped {
+    if judgment.phase == Phase::Stopped {
         each.iter_mut().for_each(|worker| (worker.stages, worker.hottest) = (None, None));
     }
     each

@@ -174,11 +174,11 @@ fn is_zero(count: &usize) -> bool {
 pub(super) type Search = fn(&Features) -> Vec<Culprit>;
 
 /// Whether to look at the machine's other processes: they take CPUs that the job queues for or could use, or compute on its GPU.
-pub fn wants_neighbours(frame: &Frame) -> bool {
+pub fn wants_other_processes(frame: &Frame) -> bool {
     let cpus = frame.job.cpus_allowed.map(f64::from).into_iter().chain(frame.job.cpu_quota_cores);
     let cpus = cpus.reduce(f64::min).unwrap_or(1.0);
     let held = frame.host.others_cpu_pct.is_some_and(|pct| pct / 100.0 >= NEIGHBOUR.value * cpus);
-    let delays = frame.trainers.iter().map(|trainer| trainer.run_delay_share).chain([frame.job.run_delay_share]);
+    let delays = frame.ranks.iter().map(|rank| rank.run_delay_share).chain([frame.job.run_delay_share]);
     let queues = delays.flatten().any(|share| share >= HARDLY.value);
     let shared = frame.gpus.iter().filter(|gpu| gpu.attached && gpu.others.iter().any(|other| other.compute));
     let theirs = shared.filter_map(|gpu| Some(gpu.utilization_pct? - gpu.job_utilization_pct?));
@@ -222,7 +222,7 @@ pub(super) fn cpu_users_in_words(window: &Features) -> Option<(String, bool)> {
 
 pub(super) fn gpu_users(window: &Features) -> Vec<Culprit> {
     let name = |pid: u32| {
-        let known = window.around.neighbour(pid);
+        let known = window.around.other_process(pid);
         known.map_or_else(|| "process".into(), |process| program_of(&process.comm, &process.command))
     };
     let users = window.around.gpu_users.iter();

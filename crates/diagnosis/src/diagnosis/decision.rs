@@ -9,7 +9,7 @@ use trainmon_waits::stacks::Activity;
 
 use super::causes::starvation::{main_queues, others_hold};
 use super::causes::throttled::is_held_down;
-use super::causes::{Cause, Finding, Judgement, Known, RuleInput, in_words};
+use super::causes::{Cause, Finding, Judgment, Known, RuleInput, in_words};
 use super::class::{Class, Phase};
 use super::features::{Features, Workers};
 use super::parts::Hottest;
@@ -28,40 +28,39 @@ thresholds! {
 const BALANCED: ConfidenceRamp = ConfidenceRamp { least: EVEN_CHANCE.value, most: 0.70, from: DRY, to: DEVICE_IDLE };
 
 /// Judges one window.
-pub(super) fn judge(window: &Features, known: Known) -> Judgement {
+pub(super) fn judge(window: &Features, known: Known) -> Judgment {
     let main = match not_training(window, known) {
         Ok(main) => main,
-        Err(judgement) => return judgement,
+        Err(judgment) => return judgment,
     };
     let case = RuleInput::new(window, main, known);
-    let mut judgement = match (cause(&case), case.slow_workers()) {
-        (Some(judgement), Some(workers)) => of_workers(judgement, &case, workers),
-        (judgement, _) => judgement.unwrap_or_else(|| without_cause(&case)),
+    let mut judgment = match (cause(&case), case.slow_workers()) {
+        (Some(judgment), Some(workers)) => of_workers(judgment, &case, workers),
+        (judgment, _) => judgment.unwrap_or_else(|| without_cause(&case)),
     };
-    smaller_parts(&case, &mut judgement);
-    qualify(&case, &mut judgement);
-    also_found(&case, &mut judgement);
-    judgement
+    smaller_parts(&case, &mut judgment);
+    qualify(&case, &mut judgment);
+    also_found(&case, &mut judgment);
+    judgment
 }
 
 /// The first cause whose rule holds.
-fn cause(case: &RuleInput<'_>) -> Option<Judgement> {
+fn cause(case: &RuleInput<'_>) -> Option<Judgment> {
     Cause::ALL.iter().find_map(|cause| cause.judge(case))
 }
 
 /// The smaller losses of the loop, each with its share: two bottlenecks at once show as two.
-fn smaller_parts(case: &RuleInput<'_>, judgement: &mut Judgement) {
+fn smaller_parts(case: &RuleInput<'_>, judgment: &mut Judgment) {
     for (part, lost) in case.smaller() {
         let Some((less, cause)) = cause(&part).and_then(|less| Some((less.clone(), less.cause?))) else { continue };
-        let is_new =
-            judgement.cause != Some(cause) && judgement.others.iter().all(|other| other.cause != Some(cause));
+        let is_new = judgment.cause != Some(cause) && judgment.others.iter().all(|other| other.cause != Some(cause));
         let followed = cause.spec().followed.and_then(|wait| in_words(case.window, &wait, lost));
         let words = followed.unwrap_or_else(|| format!("waits for data {} of the time", percent(lost)));
-        // A cause may be of two classes: a finding is of that of its judgement.
+        // A cause may be of two classes: a finding is of that of its judgment.
         let finding = Finding::new(cause, less.confidence * GUESSED.value, format!("the loop also {words}"));
-        judgement.others.extend(is_new.then_some(Finding { class: less.class, ..finding }));
+        judgment.others.extend(is_new.then_some(Finding { class: less.class, ..finding }));
     }
-    judgement.others.extend(validation_between(case));
+    judgment.others.extend(validation_between(case));
 }
 
 /// A validation that takes much of the loop's time and alternates with training too often to be a phase.
@@ -76,9 +75,9 @@ fn validation_between(case: &RuleInput<'_>) -> Option<Finding> {
     Some(Finding { class: Class::Idle, cause: None, confidence: PERHAPS.value, text })
 }
 
-/// The judgement where no cause's rule holds.
-fn without_cause(case: &RuleInput<'_>) -> Judgement {
-    let training = |class: Class, sure: f64| Judgement::state(Phase::Training, class, sure);
+/// The judgment where no cause's rule holds.
+fn without_cause(case: &RuleInput<'_>) -> Judgment {
+    let training = |class: Class, sure: f64| Judgment::state(Phase::Training, class, sure);
     let (other, unknown) = (case.main.shares.other, || training(Class::Unknown, PERHAPS.value));
     let elsewhere = "the loop waits for something that is neither data nor the GPU";
     if case.window.profiled && other >= CLEARLY_LOST.value.max(case.lost) {
@@ -96,7 +95,7 @@ fn without_cause(case: &RuleInput<'_>) -> Judgement {
         return unknown().doubt(elsewhere);
     }
     match case.dry_device() {
-        Some(gpu) if case.device_kept_idle().is_none() => {
+        Some(gpu) if case.gpu_kept_idle().is_none() => {
             return training(Class::Balanced, BALANCED.at(1.0 - gpu.job_busy));
         }
         Some(gpu) if other >= CLEARLY_LOST || gpu.idle.while_other >= LOST_WAIT.value => {
@@ -107,9 +106,9 @@ fn without_cause(case: &RuleInput<'_>) -> Judgement {
     if !case.has_no_device() {
         training(Class::Balanced, EVEN_CHANCE.value)
     } else if case.window.load_unknown() {
-        unknown().doubt(format!("{}, so the loop may be waiting for it", case.window.unread_device()))
+        unknown().doubt(format!("{}, so the loop may be waiting for it", case.window.unread_gpu()))
     } else if case.computes_on_cpu() {
-        Judgement::state(Phase::Unknown, Class::Unknown, PERHAPS).doubt(
+        Judgment::state(Phase::Unknown, Class::Unknown, PERHAPS).doubt(
             "one thread computes, without workers, steps or a GPU: the job is still starting, or it trains on one CPU",
         )
     } else {
@@ -148,32 +147,32 @@ fn only_fetches(case: &RuleInput<'_>) -> Option<&'static str> {
 }
 
 /// Slow workers may be waiting for a slow source: adds that.
-fn of_workers(judgement: Judgement, case: &RuleInput<'_>, workers: &Workers) -> Judgement {
-    if judgement.class != Class::DataLoader || judgement.cause == Some(Cause::TooManyWorkers) {
-        return judgement;
+fn of_workers(judgment: Judgment, case: &RuleInput<'_>, workers: &Workers) -> Judgment {
+    if judgment.class != Class::DataLoader || judgment.cause == Some(Cause::TooManyWorkers) {
+        return judgment;
     }
     // Its meaning already says what the slow batches do.
-    if judgement.cause == Some(Cause::SlowSamples) && judgement.meaning.is_some() {
-        return judgement;
+    if judgment.cause == Some(Cause::SlowSamples) && judgment.meaning.is_some() {
+        return judgment;
     }
-    let restarts = judgement.cause == Some(Cause::WorkerRestart);
+    let restarts = judgment.cause == Some(Cause::WorkerRestart);
     if !case.main.exact && workers.idle > IDLE_OR_SLOW && !restarts {
-        return judgement.less_sure(GUESSED, "the workers wait in a poll, either for work or for a slow source");
+        return judgment.less_sure(GUESSED, "the workers wait in a poll, either for work or for a slow source");
     }
     let part = if workers.active() > 0.0 { workers.io_wait / workers.active() } else { 0.0 };
     if part > CLEARLY_LOST {
         let words = format!("the workers wait for data {} of the time", percent(workers.io_wait));
-        return judgement.other(Cause::DiskBandwidth, part, words);
+        return judgment.other(Cause::DiskBandwidth, part, words);
     }
-    judgement
+    judgment
 }
 
 /// Lowers the confidence for what could not be read and for contradictions.
-fn qualify(case: &RuleInput<'_>, judgement: &mut Judgement) {
+fn qualify(case: &RuleInput<'_>, judgment: &mut Judgment) {
     let (window, main) = (case.window, case.main);
     let mut less_sure = |factor: Threshold, why: &str| {
-        judgement.confidence *= factor.value;
-        judgement.doubts.push(why.to_owned());
+        judgment.confidence *= factor.value;
+        judgment.doubts.push(why.to_owned());
     };
     if !main.exact {
         let why = if case.waits_elsewhere() {
@@ -183,11 +182,11 @@ fn qualify(case: &RuleInput<'_>, judgement: &mut Judgement) {
         };
         less_sure(INFERRED, why);
     }
-    if judgement.phase == Phase::Training && !is_proven(window, case.known) {
+    if judgment.phase == Phase::Training && !is_proven(window, case.known) {
         let why = "neither steps, workers, GPU use nor frames of a model were seen, so the job may still be starting";
         less_sure(GUESSED, why);
     }
-    if matches!(judgement.class, Class::DataLoader | Class::Io)
+    if matches!(judgment.class, Class::DataLoader | Class::Io)
         && let Some(why) = only_fetches(case)
     {
         less_sure(GUESSED, why);
@@ -197,21 +196,21 @@ fn qualify(case: &RuleInput<'_>, judgement: &mut Judgement) {
             "the step is one compiled TensorFlow call, so stacks cannot separate its waits for data from its work";
         less_sure(GUESSED, why);
     }
-    if window.load_unknown() && judgement.phase == Phase::Training && judgement.class != Class::Unknown {
-        less_sure(INFERRED, &format!("{}, so it may be busy meanwhile", window.unread_device()));
+    if window.load_unknown() && judgment.phase == Phase::Training && judgment.class != Class::Unknown {
+        less_sure(INFERRED, &format!("{}, so it may be busy meanwhile", window.unread_gpu()));
     }
     if window.gpu.as_ref().is_some_and(|gpu| gpu.lost) {
         less_sure(GUESSED, "one of the job's GPUs no longer responds");
     }
     let samples = f64::from(window.samples);
-    judgement.confidence *= samples / (samples + SAMPLES.value);
-    judgement.confidence = judgement.confidence.clamp(0.0, CERTAIN.value);
+    judgment.confidence *= samples / (samples + SAMPLES.value);
+    judgment.confidence = judgment.confidence.clamp(0.0, CERTAIN.value);
 }
 
 /// Adds findings that hold whatever the cause is.
-fn also_found(case: &RuleInput<'_>, judgement: &mut Judgement) {
-    let (window, class) = (case.window, judgement.class);
-    let mut add = |cause: Cause, text: String| judgement.others.push(Finding::new(cause, PERHAPS.value, text));
+fn also_found(case: &RuleInput<'_>, judgment: &mut Judgment) {
+    let (window, class) = (case.window, judgment.class);
+    let mut add = |cause: Cause, text: String| judgment.others.push(Finding::new(cause, PERHAPS.value, text));
     if let Some(gpu) = &window.gpu {
         if gpu.spread > UNEVEN && gpu.users.len() > 1 {
             let points = gpu.spread * 100.0;
@@ -229,7 +228,7 @@ fn also_found(case: &RuleInput<'_>, judgement: &mut Judgement) {
         let text = format!("{} workers are idle {} of the time", workers.count, percent(workers.idle));
         add(Cause::TooManyWorkers, text);
     }
-    let mut causes = judgement.others.iter().map(|other| other.cause).chain([judgement.cause]);
+    let mut causes = judgment.others.iter().map(|other| other.cause).chain([judgment.cause]);
     let is_named = causes.any(|cause| cause == Some(Cause::NoisyNeighbour));
     let loses = matches!(class, Class::Cpu | Class::DataLoader | Class::Io);
     let cpu = &case.window.cpu;
@@ -246,5 +245,5 @@ fn also_found(case: &RuleInput<'_>, judgement: &mut Judgement) {
         None if full => format!("other processes take {others:.1} of the {:.1} CPUs, and none is free", cpu.usable()),
         None => return,
     };
-    judgement.others.insert(0, Finding::new(Cause::NoisyNeighbour, PERHAPS.value, text));
+    judgment.others.insert(0, Finding::new(Cause::NoisyNeighbour, PERHAPS.value, text));
 }

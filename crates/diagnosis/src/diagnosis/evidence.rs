@@ -7,7 +7,7 @@ use super::causes::checkpoint_write::CHECKPOINT;
 use super::causes::file_lock::TAKE_TURNS;
 use super::causes::memory_bandwidth::MEMORY_BUSY;
 use super::causes::throttled::GPU_THROTTLED;
-use super::causes::{Cause, CauseSpec, Judgement};
+use super::causes::{Cause, CauseSpec, Judgment};
 use super::class::Class;
 use super::culprits::OTHERS_SHOWN;
 use super::features::{Cpus, Device, Features, LoopThread, Storage, Workers};
@@ -168,7 +168,7 @@ impl EvidenceLines<'_> {
     }
 }
 
-pub(super) fn evidence(judgement: &Judgement, spec: Option<&CauseSpec>, window: &Features) -> Vec<Evidence> {
+pub(super) fn evidence(judgment: &Judgment, spec: Option<&CauseSpec>, window: &Features) -> Vec<Evidence> {
     let mut lines = EvidenceLines { lines: Vec::new(), spec };
     if let Some(main) = &window.main {
         lines.main(main, window);
@@ -180,6 +180,6 @@ pub(super) fn evidence(judgement: &Judgement, spec: Option<&CauseSpec>, window: 
         lines.workers(workers, window);
     }
     lines.cpus(&window.cpu);
-    lines.storage(&window.io, judgement.class);
+    lines.storage(&window.io, judgment.class);
     lines.lines
 }

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use trainmon_rates::PAGE;
 use trainmon_sample::process::is_of_learning;
 use trainmon_sample::{MountKind, ProcessId, ProcessRole, ThreadRole};
-use trainmon_waits::frame::{CountedSteps, Stall, TrainerRates, WorkerRates};
+use trainmon_waits::frame::{CountedSteps, RankRates, Stall, WorkerRates};
 use trainmon_waits::stacks::sums::StackSums;
 use trainmon_waits::{Frame, Wait};
 
@@ -63,8 +63,8 @@ numbers! {
     seconds: f64 = span.frames.iter().map(|frame| frame.seconds).sum();
     /// Samples of the loops' threads.
     samples: u32 = {
-        let trainers = span.frames.iter().flat_map(|frame| &frame.trainers);
-        trainers.fold(0, |sum: u32, trainer| sum.saturating_add(trainer.samples))
+        let ranks = span.frames.iter().flat_map(|frame| &frame.ranks);
+        ranks.fold(0, |sum: u32, rank| sum.saturating_add(rank.samples))
     };
     /// Whether the target is alive at the end.
     alive: bool = last.alive;
@@ -77,7 +77,7 @@ numbers! {
     /// Nothing was read of the job's processes.
     unwatched: bool = last.unwatched;
     /// The loop's time comes from another tool's record.
-    profiled: bool = last.trainers.iter().any(|trainer| trainer.profiled);
+    profiled: bool = last.ranks.iter().any(|rank| rank.profiled);
     /// The loop's thread, a mean over the ranks.
     main: Option<LoopThread> = LoopThread::from_span(span);
     /// The job's GPUs.
@@ -108,19 +108,19 @@ numbers! {
     communicates: bool = last.thread_roles.iter().any(|role| role.thread_role == ThreadRole::Communication);
     /// Its stacks or its options show mixed precision.
     mixed_precision: bool = {
-        let training = last.processes.iter().filter(|process| process.role == ProcessRole::Trainer);
-        span.stacks.trainers.values().any(|stacks| stacks.mixed) || training.into_iter().any(|one| asks_for_mixed_precision(&one.command))
+        let training = last.processes.iter().filter(|process| process.role == ProcessRole::Rank);
+        span.stacks.ranks.values().any(|stacks| stacks.mixed) || training.into_iter().any(|one| asks_for_mixed_precision(&one.command))
     };
     /// Number of ranks.
-    trainers: usize = last.trainers.len();
+    ranks: usize = last.ranks.len();
     /// Numbers of ranks that should run here and have ended.
     ranks_gone: Vec<u32> = places::gone(last);
     /// Growth of the job's resident memory, bytes/s.
     growth_s: Option<f64> = span.growth();
     /// Waits for a batch of 30 ms and more with their place in the run, oldest first.
     stalls: Vec<Stall> = {
-        let trainers = span.frames.iter().filter_map(|frame| span.trainers(frame).next());
-        trainers.flat_map(|trainer| trainer.stalls.iter().copied()).collect()
+        let ranks = span.frames.iter().filter_map(|frame| span.ranks(frame).next());
+        ranks.flat_map(|rank| rank.stalls.iter().copied()).collect()
     };
 }
 
@@ -226,9 +226,9 @@ numbers! {
     };
     /// The busiest disk with data of the job.
     disk: Option<Arc<str>> = {
-        let of_data = last.storage.devices.iter().filter(|device| device.data);
+        let of_data = last.storage.devices.iter().filter(|gpu| gpu.data);
         let busiest = of_data.max_by(|a, b| a.utilization_pct.total_cmp(&b.utilization_pct));
-        busiest.map(|device| Arc::clone(&device.name))
+        busiest.map(|gpu| Arc::clone(&gpu.name))
     };
     /// Data files lie on a network file system.
     network: bool = has_mount(last, MountKind::Network);
@@ -316,15 +316,15 @@ impl<'a> Span<'a> {
     }
 
     /// The frame's ranks, or the wanted one.
-    fn trainers(&self, frame: &'a Frame) -> impl Iterator<Item = &'a TrainerRates> + use<'a> {
+    fn ranks(&self, frame: &'a Frame) -> impl Iterator<Item = &'a RankRates> + use<'a> {
         let only = self.only;
-        frame.trainers.iter().filter(move |trainer| only.is_none_or(|only| trainer.id == only))
+        frame.ranks.iter().filter(move |rank| only.is_none_or(|only| rank.id == only))
     }
 
     /// The frame's workers, or those of the wanted rank.
     fn workers(&self, frame: &'a Frame) -> impl Iterator<Item = &'a WorkerRates> + use<'a> {
         let only = self.only;
-        frame.workers.iter().filter(move |worker| only.is_none_or(|only| worker.trainer == only.pid))
+        frame.workers.iter().filter(move |worker| only.is_none_or(|only| worker.rank == only.pid))
     }
 
     /// Whether sets of workers come and go too fast, given the number of frames with new ones.
@@ -348,27 +348,27 @@ impl<'a> Span<'a> {
         let mut lengths_s = Vec::new();
         for frame in &self.frames {
             // Ranks step together: the first one speaks for all.
-            let Some(trainer) = self.trainers(frame).next() else { continue };
+            let Some(rank) = self.ranks(frame).next() else { continue };
             // Between two sets of workers nothing is counted, but time passes.
-            if count.is_some() || trainer.steps.is_some() {
-                count = Some(count.unwrap_or(0_u64).saturating_add(trainer.steps.unwrap_or(0)));
+            if count.is_some() || rank.steps.is_some() {
+                count = Some(count.unwrap_or(0_u64).saturating_add(rank.steps.unwrap_or(0)));
                 seconds += frame.seconds;
             }
             // If system calls cannot be read, any of these may be a wait for torch's loader.
             let may_be: &[Wait] =
-                if trainer.exact { &[Wait::LoaderPoll] } else { &[Wait::LoaderPoll, Wait::Poll, Wait::Futex] };
-            let waits = may_be.iter().filter_map(|wait| trainer.by_wait_s.get(wait.index()));
+                if rank.exact { &[Wait::LoaderPoll] } else { &[Wait::LoaderPoll, Wait::Poll, Wait::Futex] };
+            let waits = may_be.iter().filter_map(|wait| rank.by_wait_s.get(wait.index()));
             polled += waits.map(|seconds| f64::from(*seconds)).sum::<f64>();
-            lengths_s.extend(trainer.step_lengths_s.iter().map(|length| f64::from(*length)));
+            lengths_s.extend(rank.step_lengths_s.iter().map(|length| f64::from(*length)));
         }
         let new = self.frames.iter().filter(|frame| self.workers(frame).any(|worker| worker.new)).count();
         let followed = !self.is_quick(new);
         // A loader that gets no requests while the loop continues without waiting does not feed it.
         let other = count == Some(0) && polled < LARGER_HALF.value * seconds;
         let count = if !other { count } else { None };
-        let last = self.frames.last().and_then(|frame| self.trainers(frame).next());
+        let last = self.frames.last().and_then(|frame| self.ranks(frame).next());
         Steps {
-            counted: last.and_then(|trainer| trainer.counted.clone()),
+            counted: last.and_then(|rank| rank.counted.clone()),
             per_s: if followed && seconds > 0.0 { count.map(|steps| steps as f64 / seconds) } else { None },
             count,
             lengths_s,
@@ -399,7 +399,7 @@ impl Features {
             None => {}
         }
         // The chain is that of one rank, whatever the others do.
-        let of_one = if only.is_none() && window.trainers > 1 { window.chain.as_mut() } else { None };
+        let of_one = if only.is_none() && window.ranks > 1 { window.chain.as_mut() } else { None };
         if let Some(chain) = of_one {
             let gpu = Device::of_rank(frames, stacks, chain.process);
             let rank = LoopThread::of_rank(frames, stacks, chain.process, gpu.as_ref());

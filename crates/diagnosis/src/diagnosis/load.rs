@@ -1,7 +1,7 @@
 //! Other load that comes and goes. A cause inside the job and one outside are both true then, and a verdict that followed each
 //! change would say one thing now and another half a minute later.
 
-use super::causes::{Finding, Judgement};
+use super::causes::{Finding, Judgment};
 use super::verdict::Verdict;
 use super::windows::{LONG_S, LONGEST_S};
 
@@ -18,7 +18,7 @@ pub(super) struct Load {
 
 impl Load {
     /// Whether one of the two is a cause inside the job and the other one outside.
-    pub fn is_swap(standing: &Judgement, rival: &Judgement) -> bool {
+    pub fn is_swap(standing: &Judgment, rival: &Judgment) -> bool {
         standing.cause.zip(rival.cause).is_some_and(|(one, other)| one.is_outside() != other.is_outside())
     }
 
@@ -32,7 +32,7 @@ impl Load {
     }
 
     /// Keeps the verdict from changing back and forth: whether `rival` has to wait.
-    pub fn holds(&mut self, standing: &Judgement, rival: &Judgement, now_ns: u64) -> bool {
+    pub fn holds(&mut self, standing: &Judgment, rival: &Judgment, now_ns: u64) -> bool {
         let recent = self.comes_and_goes(now_ns) || self.swapped_ns.is_some_and(|at| Self::is_recent(at, now_ns));
         let holds = recent && Self::is_swap(standing, rival);
         if holds {
@@ -42,14 +42,14 @@ impl Load {
     }
 
     /// The verdict changes between the two after all.
-    pub fn swap(&mut self, standing: &Judgement, now_ns: u64) {
+    pub fn swap(&mut self, standing: &Judgment, now_ns: u64) {
         self.swapped_ns = Some(now_ns);
         if self.comes_and_goes(now_ns) {
             self.hold(standing, now_ns);
         }
     }
 
-    fn hold(&mut self, other: &Judgement, now_ns: u64) {
+    fn hold(&mut self, other: &Judgment, now_ns: u64) {
         self.held = other.cause.map(|cause| {
             let text = format!("for part of the last minute, {}", cause.spec_in(other.class).meaning);
             (now_ns, Finding { class: other.class, ..Finding::new(cause, other.confidence, text) })
@@ -57,7 +57,7 @@ impl Load {
     }
 
     /// Whether the whole minute has favored the other of the two for long enough.
-    pub fn is_settled(&mut self, standing: &Judgement, judged: &Judgement, now_ns: u64) -> bool {
+    pub fn is_settled(&mut self, standing: &Judgment, judged: &Judgment, now_ns: u64) -> bool {
         let against = self.comes_and_goes(now_ns) && Self::is_swap(standing, judged);
         let since_ns = if against { self.against_ns.unwrap_or(now_ns) } else { now_ns };
         self.against_ns = against.then_some(since_ns);

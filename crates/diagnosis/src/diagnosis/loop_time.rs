@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 use trainmon_sample::SourceState;
 use trainmon_waits::Frame;
-use trainmon_waits::frame::TrainerRates;
+use trainmon_waits::frame::RankRates;
 use trainmon_waits::time_split::TimeSplit;
 
 use super::Verdict;
@@ -42,8 +42,8 @@ impl LoopTime {
         if frame.gap {
             self.recent.clear();
         }
-        let (Some(told), [trainer]) = (verdict.shares, &*frame.trainers) else { return frame.loop_shares() };
-        let seen = measured(trainer)?;
+        let (Some(told), [rank]) = (verdict.shares, &*frame.ranks) else { return frame.loop_shares() };
+        let seen = measured(rank)?;
         if verdict.seen.get(&Subject::Stacks).is_some_and(|state| *state == SourceState::Pending.seen()) {
             return None;
         }
@@ -53,7 +53,7 @@ impl LoopTime {
         if self.recent.len() > INTERVALS {
             self.recent.pop_front();
         }
-        if verdict.main_thread.is_none() && trainer.measured_s.is_some() {
+        if verdict.main_thread.is_none() && rank.measured_s.is_some() {
             // After a change the verdict's window has no stacks for a while; the frame still has the newest.
             return frame.loop_shares();
         }
@@ -71,8 +71,8 @@ impl LoopTime {
 }
 
 /// What the sampler saw of a rank, as shares.
-fn measured(trainer: &TrainerRates) -> Option<TimeSplit> {
-    let seconds = trainer.measured().map(|s| if s.is_finite() { s.max(0.0) } else { 0.0 });
+fn measured(rank: &RankRates) -> Option<TimeSplit> {
+    let seconds = rank.measured().map(|s| if s.is_finite() { s.max(0.0) } else { 0.0 });
     seconds.shares_of(seconds.total())
 }
 
@@ -103,11 +103,7 @@ mod tests {
     use crate::diagnosis::verdict::Class;
 
     fn frame(split_s: TimeSplit) -> Frame {
-        Frame {
-            seconds: 1.0,
-            trainers: vec![TrainerRates { split_s, ..TrainerRates::default() }],
-            ..Frame::default()
-        }
+        Frame { seconds: 1.0, ranks: vec![RankRates { split_s, ..RankRates::default() }], ..Frame::default() }
     }
 
     fn verdict(shares: Option<TimeSplit>) -> Verdict {
@@ -162,7 +158,7 @@ mod tests {
         let split = TimeSplit { input_wait: 0.25, host_busy: 0.75, ..TimeSplit::default() };
         assert_eq!(LoopTime::default().shares(&frame(split), &verdict(None)), Some(split));
         let mut both = frame(split);
-        both.trainers.push(both.trainers[0].clone());
+        both.ranks.push(both.ranks[0].clone());
         let told = verdict(Some(TimeSplit { other: 1.0, ..TimeSplit::default() }));
         assert_eq!(LoopTime::default().shares(&both, &told), Some(split));
         assert_eq!(LoopTime::default().shares(&Frame::default(), &told), None);

@@ -19,7 +19,7 @@ impl Mix {
         let mut seen = 0.0;
         for frame in frames.iter().filter(|frame| frame.seconds > 0.0) {
             let main = LoopActivity::ALL.map(|activity| {
-                let of = frame.trainers.iter().map(|one| one.measured()[activity] / one.seconds_seen.max(1e-9));
+                let of = frame.ranks.iter().map(|one| one.measured()[activity] / one.seconds_seen.max(1e-9));
                 mean(of)
             });
             let worker = |part: fn(&WorkerRates) -> Option<f64>| mean(frame.workers.iter().filter_map(part));

@@ -4,7 +4,7 @@ use trainmon_waits::Wait;
 use trainmon_waits::stacks::Activity;
 
 use super::causes::throttled::is_held_down;
-use super::causes::{Cause, Judgement, Known};
+use super::causes::{Cause, Judgment, Known};
 use super::class::{Class, Phase};
 use super::features::{Chain, Features, LoopStacks, LoopThread};
 use super::requests;
@@ -17,20 +17,20 @@ thresholds! {
     STEPS_LEFT_OUT = 5.0, "of the longest step", "the end of an epoch, or an evaluation, takes the time of several steps";
 }
 
-/// The judgement on a job that does not train, or of which too little can be read.
-pub(super) fn not_training(window: &Features, known: Known) -> Result<&LoopThread, Judgement> {
-    let unknown = |why: &str| Judgement::state(Phase::Unknown, Class::Unknown, 0.0).doubt(why);
+/// The judgment on a job that does not train, or of which too little can be read.
+pub(super) fn not_training(window: &Features, known: Known) -> Result<&LoopThread, Judgment> {
+    let unknown = |why: &str| Judgment::state(Phase::Unknown, Class::Unknown, 0.0).doubt(why);
     if !window.alive {
-        return Err(Judgement::state(Phase::Finished, Class::Idle, CERTAIN));
+        return Err(Judgment::state(Phase::Finished, Class::Idle, CERTAIN));
     }
     if window.stopped > LARGER_HALF {
-        return Err(Judgement::state(Phase::Stopped, Class::Idle, CERTAIN));
+        return Err(Judgment::state(Phase::Stopped, Class::Idle, CERTAIN));
     }
     if window.main_has_left {
         return Err(unknown("the process's first thread has ended, and trainmon does not follow the others"));
     }
-    if let Some(judgement) = without_loop(window) {
-        return Err(judgement);
+    if let Some(judgment) = without_loop(window) {
+        return Err(judgment);
     }
     let Some(main) = &window.main else { return Err(unknown("the training loop has not been sampled yet")) };
     if main.waits(Wait::Unknown) > LARGER_HALF {
@@ -44,16 +44,16 @@ pub(super) fn not_training(window: &Features, known: Known) -> Result<&LoopThrea
     }
     if let Some((share, sure)) = requests::waits(window, known.has_trained) {
         let words = format!("waits for requests {} of the time", percent(share));
-        return Err(Judgement::state(Phase::Idle, Class::Idle, sure).meaning(words));
+        return Err(Judgment::state(Phase::Idle, Class::Idle, sure).meaning(words));
     }
     let by_stacks = main.stacks.as_ref().and_then(|stacks| by_stacks(window, stacks, known));
     let phase = by_stacks.map(|phase| (phase, SURE)).or_else(|| other_phase(window, main, known));
-    phase.map_or(Ok(main), |(phase, sure)| Err(Judgement::state(phase, Class::Idle, sure)))
+    phase.map_or(Ok(main), |(phase, sure)| Err(Judgment::state(phase, Class::Idle, sure)))
 }
 
-/// The judgement on an imported recording that shows a GPU or a host, and nothing of the loop. What the GPU does says that time is
+/// The judgment on an imported recording that shows a GPU or a host, and nothing of the loop. What the GPU does says that time is
 /// lost, never why.
-fn without_loop(window: &Features) -> Option<Judgement> {
+fn without_loop(window: &Features) -> Option<Judgment> {
     if !window.unwatched || window.main.is_some() {
         return None;
     }
@@ -66,15 +66,15 @@ fn without_loop(window: &Features) -> Option<Judgement> {
         format!("on average {subject} busy {} of the time, but ", percent(gpu.busy))
     });
     let busy = busy.unwrap_or_default();
-    let judgement = Judgement::state(Phase::Unknown, Class::Unknown, 0.0).doubt(format!(
+    let judgment = Judgment::state(Phase::Unknown, Class::Unknown, 0.0).doubt(format!(
         "{busy}the imported files do not show what the training loop does: import a trace of it too, or watch it with `trainmon \
          record --pid PID -o run.tmz`"
     ));
     match gpu {
         Some(gpu) if is_held_down(gpu) => {
-            Some(judgement.other(Cause::Throttled, PERHAPS, "the GPU is throttled while it works"))
+            Some(judgment.other(Cause::Throttled, PERHAPS, "the GPU is throttled while it works"))
         }
-        _ => Some(judgement),
+        _ => Some(judgment),
     }
 }
 
@@ -154,7 +154,7 @@ fn waits_for_somebody(window: &Features) -> bool {
 /// The confidence that ranks wait for one that never arrives: they take no steps and only wait, on the CPU or in a kernel at low
 /// power.
 fn stands_in_collective(window: &Features, main: &LoopThread, known: Known) -> Option<Threshold> {
-    let several = window.trainers > 1 || window.communicates || !window.ranks_gone.is_empty();
+    let several = window.ranks > 1 || window.communicates || !window.ranks_gone.is_empty();
     let stepping = window.is_stepping();
     let in_kernel = window.gpu.as_ref().is_some_and(|gpu| gpu.job_busy >= ALWAYS_BUSY && gpu.low_power());
     // A GPU that draws much power computes, perhaps in a validation without counted steps.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use trainmon_sample::{ProcessId, RankPlace};
 use trainmon_waits::Frame;
-use trainmon_waits::frame::TrainerRates;
+use trainmon_waits::frame::RankRates;
 use trainmon_waits::stacks::Activity;
 use trainmon_waits::stacks::correction::ENOUGH_SAMPLES;
 use trainmon_waits::stacks::sums::StackSums;
@@ -31,16 +31,16 @@ struct RankSeen {
     /// Share of the time in collectives, by its stacks.
     collectives: Option<f64>,
     /// Its own GPU, if it is known which one that is.
-    device: Option<Device>,
+    gpu: Option<Device>,
 }
 
 impl RankSeen {
     fn load(&self) -> RankLoad {
-        let gpu = self.device.as_ref().map(|device| GpuLoad {
+        let gpu = self.gpu.as_ref().map(|device| GpuLoad {
             held_down: device.held_down && device.throttled >= LARGER_HALF,
             power: device.power,
         });
-        let busy = self.device.as_ref().map_or(0.0, |device| device.job_busy);
+        let busy = self.gpu.as_ref().map_or(0.0, |device| device.job_busy);
         RankLoad { blocked: blocked(&self.main.shares, busy), collectives: self.collectives, gpu }
     }
 }
@@ -80,22 +80,22 @@ pub fn is_most(share: f64) -> bool {
 /// The ranks with their time, in the order of their PIDs; empty for a single rank.
 pub(super) fn ranks(frames: &[&Frame], stacks: &StackSums) -> Vec<(ProcessId, Rank)> {
     // A rank that has ended does not count.
-    let last = frames.last().map_or(&[][..], |last| &last.trainers);
-    let is_there = |trainer: &&TrainerRates| last.iter().any(|there| there.id == trainer.id);
-    let seen = frames.iter().flat_map(|frame| &frame.trainers).filter(|trainer| trainer.seconds_seen > 0.0);
+    let last = frames.last().map_or(&[][..], |last| &last.ranks);
+    let is_there = |rank: &&RankRates| last.iter().any(|there| there.id == rank.id);
+    let seen = frames.iter().flat_map(|frame| &frame.ranks).filter(|rank| rank.seconds_seen > 0.0);
     let seen = seen.filter(is_there);
-    let ids: BTreeMap<ProcessId, Option<RankPlace>> = seen.map(|trainer| (trainer.id, trainer.place)).collect();
+    let ids: BTreeMap<ProcessId, Option<RankPlace>> = seen.map(|rank| (rank.id, rank.place)).collect();
     if ids.len() < 2 {
         return Vec::new();
     }
     let of_rank = |(id, place): (ProcessId, Option<RankPlace>)| {
-        let device = Device::of_rank(frames, stacks, id);
-        let main = LoopThread::of_rank(frames, stacks, id, device.as_ref())?;
-        Some(RankSeen { id, place, main, collectives: collectives(stacks, id), device })
+        let gpu = Device::of_rank(frames, stacks, id);
+        let main = LoopThread::of_rank(frames, stacks, id, gpu.as_ref())?;
+        Some(RankSeen { id, place, main, collectives: collectives(stacks, id), gpu })
     };
     let ranks: Vec<RankSeen> = ids.into_iter().filter_map(of_rank).collect();
     let loads: Vec<RankLoad> = ranks.iter().map(RankSeen::load).collect();
-    let late = late_by_waits(&loads).or_else(|| late_by_device(&loads));
+    let late = late_by_waits(&loads).or_else(|| late_by_gpu(&loads));
     let rank = |(at, seen): (usize, RankSeen)| {
         let RankSeen { id, place, main, collectives, .. } = seen;
         let rank = place.map(|place| place.rank);
@@ -137,12 +137,11 @@ pub(super) fn agreeing(mut ranks: Vec<Rank>, shares: Option<TimeSplit>) -> Vec<R
 
 /// Steps per second of a rank's loop: by the batches that it requests, or by its own variable.
 fn steps_per_s(frames: &[&Frame], id: ProcessId) -> Option<f64> {
-    let seen =
-        || frames.iter().filter_map(|frame| Some((frame.trainers.iter().find(|of| of.id == id)?, frame.seconds)));
-    let counted = seen().filter_map(|(trainer, seconds)| Some((trainer.steps? as f64, seconds)));
+    let seen = || frames.iter().filter_map(|frame| Some((frame.ranks.iter().find(|of| of.id == id)?, frame.seconds)));
+    let counted = seen().filter_map(|(rank, seconds)| Some((rank.steps? as f64, seconds)));
     let (steps, seconds) = counted.fold((0.0, 0.0), |sum, (steps, seconds)| (sum.0 + steps, sum.1 + seconds));
     let by_variable =
-        || seen().filter_map(|(trainer, _)| trainer.counted.as_ref()).next_back().map(|counted| counted.per_s);
+        || seen().filter_map(|(rank, _)| rank.counted.as_ref()).next_back().map(|counted| counted.per_s);
     if steps > 0.0 && seconds > 0.0 { Some(steps / seconds) } else { by_variable() }
 }
 
@@ -165,7 +164,7 @@ fn late_by_waits(ranks: &[RankLoad]) -> Option<usize> {
 
 /// The rank whose GPU holds up the others: it alone is throttled, or it draws clearly more power than each of the others, which
 /// spend most of their time waiting in a collective kernel.
-pub fn late_by_device(ranks: &[RankLoad]) -> Option<usize> {
+pub fn late_by_gpu(ranks: &[RankLoad]) -> Option<usize> {
     let gpus: Option<Vec<GpuLoad>> = ranks.iter().map(|rank| rank.gpu).collect();
     let gpus = gpus?;
     if !ranks.iter().all(|rank| rank.blocked >= LARGER_HALF.value) {
@@ -190,7 +189,7 @@ pub(super) fn straggler(ranks: &[(ProcessId, Rank)]) -> Option<ProcessId> {
 
 /// Share of a rank's time in collectives, if it has enough stack samples.
 fn collectives(stacks: &StackSums, rank: ProcessId) -> Option<f64> {
-    let main = &stacks.trainers.get(&rank)?.main;
+    let main = &stacks.ranks.get(&rank)?.main;
     let total = main.total();
     (total >= ENOUGH_SAMPLES).then(|| f64::from(main.get(Activity::Collective)) / total as f64)
 }
@@ -202,13 +201,13 @@ mod tests {
     use trainmon_waits::frame::CountedSteps;
 
     fn frame(others: &[f64]) -> Frame {
-        let trainers = others.iter().zip(10..).map(|(other, pid)| TrainerRates {
+        let ranks = others.iter().zip(10..).map(|(other, pid)| RankRates {
             id: ProcessId { pid, start_ticks: 1 },
             seconds_seen: 1.0,
             split_s: TimeSplit { other: *other, host_busy: 1.0 - other, ..TimeSplit::default() },
-            ..TrainerRates::default()
+            ..RankRates::default()
         });
-        Frame { seconds: 1.0, trainers: trainers.collect(), ..Frame::default() }
+        Frame { seconds: 1.0, ranks: ranks.collect(), ..Frame::default() }
     }
 
     #[test]
@@ -223,9 +222,9 @@ mod tests {
     fn each_rank_has_its_own_steps() {
         let at = |requested: [Option<u64>; 3]| {
             let mut frame = frame(&[0.4, 0.4, 0.4]);
-            frame.trainers.iter_mut().zip(requested).for_each(|(trainer, steps)| trainer.steps = steps);
+            frame.ranks.iter_mut().zip(requested).for_each(|(rank, steps)| rank.steps = steps);
             let counted = CountedSteps { per_s: 7.5, variable: "step".into(), place: None };
-            frame.trainers.iter_mut().skip(1).for_each(|trainer| trainer.counted = Some(counted.clone()));
+            frame.ranks.iter_mut().skip(1).for_each(|rank| rank.counted = Some(counted.clone()));
             frame
         };
         let frames = [at([Some(3), None, None]), at([Some(6), None, Some(0)])];
@@ -243,7 +242,7 @@ mod tests {
         assert_eq!(agreeing(ranks.to_vec(), None), ranks);
     }
 
-    /// The device of the rank at this place.
+    /// The gpu of the rank at this place.
     fn device(at: usize, busy_pct: f64) -> GpuRates {
         GpuRates {
             index: at as u32,

@@ -14,7 +14,7 @@ pub(super) fn waits(window: &Features, has_trained: bool) -> Option<(f64, Thresh
     let predicts = stacks.is_some_and(LoopStacks::predicts);
     // Ranks wait for each other on connections that one of them opened. A busy GPU may belong to a learner that its actors
     // connect to.
-    if trains || window.communicates || window.trainers > 1 || window.uses_device() && !predicts {
+    if trains || window.communicates || window.ranks > 1 || window.uses_gpu() && !predicts {
         return None;
     }
     let by_threads = if predicts { chain.own_threads().unknown } else { 0.0 };

@@ -46,8 +46,7 @@ impl Restarts {
     /// Whether workers have ended whose successors started soon after them. Both may have existed in the first frame: the kernel
     /// knows when they started.
     fn has_followed(&mut self, frame: &Frame) -> bool {
-        let alive: BTreeMap<ProcessId, u32> =
-            frame.workers.iter().map(|worker| (worker.id, worker.trainer)).collect();
+        let alive: BTreeMap<ProcessId, u32> = frame.workers.iter().map(|worker| (worker.id, worker.rank)).collect();
         if alive.is_empty() {
             return false; // between two sets
         }
@@ -55,8 +54,8 @@ impl Restarts {
         // A process that still exists and is no longer a worker was mistaken for one.
         let is_there = |worker: &ProcessId| frame.processes.iter().any(|process| process.id == *worker);
         let mut ended = before.iter().filter(|(worker, _)| !self.workers.contains_key(worker) && !is_there(worker));
-        ended.any(|(worker, trainer)| {
-            let successors = self.workers.iter().filter(|(_, of)| *of == trainer);
+        ended.any(|(worker, rank)| {
+            let successors = self.workers.iter().filter(|(_, of)| *of == rank);
             let later = successors.map(|(other, _)| other.start_ticks.saturating_sub(worker.start_ticks));
             later.map(|ticks| ticks as f64 / USER_HZ).any(|s| (ONE_SET.value..RESTART.value).contains(&s))
         })
@@ -73,7 +72,7 @@ mod tests {
     fn frame(at: u64, starts: &[u64]) -> Frame {
         let worker = |start: &u64| WorkerRates {
             id: ProcessId { pid: *start as u32 + 1, start_ticks: 100 * start },
-            trainer: 1,
+            rank: 1,
             new: *start + 1 == at,
             ..WorkerRates::default()
         };

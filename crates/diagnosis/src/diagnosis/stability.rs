@@ -13,7 +13,7 @@ use trainmon_waits::Frame;
 use trainmon_waits::stacks::sums::StackSums;
 use trainmon_waits::stacks::{Activities, Activity};
 
-use super::causes::{Cause, Judgement, Known};
+use super::causes::{Cause, Judgment, Known};
 use super::class::{Class, Phase};
 use super::clean::cleaned;
 use super::culprits::Culprit;
@@ -61,7 +61,7 @@ pub const LOOK_BACK_S: f64 = STACKS_S.value;
 #[derive(Debug, Clone, Default)]
 pub struct Diagnosis {
     context: Context,
-    standing: Option<Judgement>,
+    standing: Option<Judgment>,
     challenger: Option<Challenger>,
     load: Load,
     /// Earlier frames belong to another regime. CLOCK_MONOTONIC, nanoseconds.
@@ -95,7 +95,7 @@ struct Challenger {
     contradicted_ns: u64,
 }
 
-impl Judgement {
+impl Judgment {
     /// What it says, without the confidence.
     fn what(&self) -> (Class, Option<Cause>) {
         (self.class, self.cause)
@@ -128,7 +128,7 @@ fn stacks_have_moved(frames: &[&Frame]) -> bool {
         let all = main.total() as f64;
         (all >= STACKS_LEAST).then(|| main.samples_where(Activity::is_input) as f64 / all)
     };
-    last.stacks.iter().filter(|now| now.role == ProcessRole::Trainer).any(|now| {
+    last.stacks.iter().filter(|now| now.role == ProcessRole::Rank).any(|now| {
         let mut before = Activities::default();
         let of_process = earlier.iter().flat_map(|frame| &frame.stacks).filter(|stacks| stacks.id == now.id);
         of_process.for_each(|stacks| before.merge(&stacks.main));
@@ -178,7 +178,7 @@ impl Diagnosis {
         sample: &Sample,
     ) -> Verdict {
         let Some(last) = recent.clone().next_back() else {
-            return cleaned(compose::verdict(&self.context, &Judgement::default(), &Features::default(), sample));
+            return cleaned(compose::verdict(&self.context, &Judgment::default(), &Features::default(), sample));
         };
         let begun = *self.begun_ns.get_or_insert(last.monotonic_ns);
         let observed_s = last.monotonic_ns.saturating_sub(begun) as f64 / 1e9;
@@ -261,7 +261,7 @@ impl Diagnosis {
         verdict
     }
 
-    fn decide(&mut self, now_ns: u64, seconds: f64, judged: Judgement, short: Option<Judgement>, short_s: f64) {
+    fn decide(&mut self, now_ns: u64, seconds: f64, judged: Judgment, short: Option<Judgment>, short_s: f64) {
         let certain = judged.is_certain();
         let Some(standing) = &self.standing else {
             if certain || seconds >= FIRST_VERDICT_S {
@@ -317,15 +317,15 @@ impl Diagnosis {
         }
     }
 
-    fn take_over(&mut self, judgement: Judgement, began_ns: u64, now_ns: u64) {
+    fn take_over(&mut self, judgment: Judgment, began_ns: u64, now_ns: u64) {
         // Another cause of the same class may be the same loss, better understood. A wait that now leads elsewhere is not.
-        let waits = |one: &Judgement| one.cause.and_then(|cause| cause.spec().followed).map(|wait| wait.part);
+        let waits = |one: &Judgment| one.cause.and_then(|cause| cause.spec().followed).map(|wait| wait.part);
         let other_regime =
-            self.standing.as_ref().is_none_or(|old| old.class != judgement.class || waits(old) != waits(&judgement));
-        if let Some(old) = self.standing.as_ref().filter(|old| Load::is_swap(old, &judgement)) {
+            self.standing.as_ref().is_none_or(|old| old.class != judgment.class || waits(old) != waits(&judgment));
+        if let Some(old) = self.standing.as_ref().filter(|old| Load::is_swap(old, &judgment)) {
             self.load.swap(old, now_ns);
         }
-        self.standing = Some(judgement);
+        self.standing = Some(judgment);
         self.challenger = None;
         if other_regime {
             self.regime_ns = self.regime_ns.max(began_ns);
@@ -333,17 +333,17 @@ impl Diagnosis {
     }
 
     fn count(&mut self, frame: &Frame) {
-        if let Some(trainer) = frame.trainers.first() {
+        if let Some(rank) = frame.ranks.first() {
             let seconds = if frame.gap { 0.0 } else { frame.seconds };
-            if let Some(steps) = trainer.steps_in(seconds) {
+            if let Some(steps) = rank.steps_in(seconds) {
                 self.steps = Some(self.steps.unwrap_or(0.0) + steps);
             }
-            if let Some(steps) = trainer.steps {
+            if let Some(steps) = rank.steps {
                 self.known.has_stepped |= steps > 0;
                 self.count_time(frame, steps);
             }
             // Without workers a wait may be an import that reads from disk.
-            self.known.has_stepped |= trainer.wait_lengths_s.len() >= 2 && !frame.workers.is_empty();
+            self.known.has_stepped |= rank.wait_lengths_s.len() >= 2 && !frame.workers.is_empty();
         }
         self.known.restarts = self.restarts.count(frame, self.begun_ns == Some(frame.monotonic_ns));
         let attached = || frame.gpus.iter().filter(|gpu| gpu.attached);
@@ -376,15 +376,15 @@ impl Diagnosis {
         let from_ns = last.monotonic_ns.saturating_sub((seconds * 1e9) as u64);
         let mut frames: Vec<&Frame> = Vec::new();
         let mut loops: BTreeMap<ProcessId, u32> = BTreeMap::new();
-        let trainer = |frame: &Frame| frame.trainers.first().map(|trainer| trainer.id);
+        let rank = |frame: &Frame| frame.ranks.first().map(|rank| rank.id);
         for frame in recent.rev() {
             // What was seen of another process that was mistaken for the loop's says nothing about it …
-            let other = trainer(last).is_some_and(|one| trainer(frame).is_some_and(|before| before != one));
+            let other = rank(last).is_some_and(|one| rank(frame).is_some_and(|before| before != one));
             if other && !frames.is_empty() {
                 break;
             }
             // … and neither does what was seen of another thread than the loop's.
-            let chains = frame.trainers.iter().filter_map(|trainer| trainer.chain.as_ref());
+            let chains = frame.ranks.iter().filter_map(|rank| rank.chain.as_ref());
             let moved = chains.filter(|chain| *loops.entry(chain.process).or_insert(chain.tid) != chain.tid).count();
             if moved > 0 && !frames.is_empty() {
                 break;

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use trainmon_base::text::{named_enum, sanitise};
+use trainmon_base::text::{named_enum, sanitize};
 use trainmon_sample::SourceId;
 
 named_enum! {
@@ -76,7 +76,7 @@ pub enum Missing {
     /// One of the known subjects.
     Subject(Subject),
     /// A GPU, or one of its values: `gpu0`, `gpu0_load`.
-    Device(String),
+    Gpu(String),
 }
 
 impl From<Subject> for Missing {
@@ -90,13 +90,9 @@ impl Missing {
     pub fn title(&self) -> String {
         let title = match self {
             Self::Subject(subject) => subject.title(),
-            Self::Device(device) => {
-                let index: String = device.chars().filter(char::is_ascii_digit).collect();
-                return if device.ends_with("_load") {
-                    format!("use of GPU {index}")
-                } else {
-                    format!("GPU {index}")
-                };
+            Self::Gpu(gpu) => {
+                let index: String = gpu.chars().filter(char::is_ascii_digit).collect();
+                return if gpu.ends_with("_load") { format!("use of GPU {index}") } else { format!("GPU {index}") };
             }
         };
         title.to_owned()
@@ -108,7 +104,7 @@ impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Subject(subject) => f.write_str(subject.word()),
-            Self::Device(device) => f.write_str(&sanitise(device)),
+            Self::Gpu(gpu) => f.write_str(&sanitize(gpu)),
         }
     }
 }
@@ -119,7 +115,7 @@ mod tests {
 
     #[test]
     fn each_is_read_back() {
-        for missing in Subject::ALL.into_iter().map(Missing::Subject).chain([Missing::Device("gpu0".to_owned())]) {
+        for missing in Subject::ALL.into_iter().map(Missing::Subject).chain([Missing::Gpu("gpu0".to_owned())]) {
             let json = serde_json::to_string(&missing).unwrap();
             assert_eq!(json, format!("\"{missing}\""));
             assert_eq!(serde_json::from_str::<Missing>(&json).unwrap(), missing);

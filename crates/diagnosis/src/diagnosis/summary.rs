@@ -2,14 +2,14 @@
 //!
 //! A percentage in it is one that the reader finds again: that of the split of the loop's time, or of the GPU's idle time.
 
-use super::causes::{Cause, CauseSpec, CulpritPlace, Judgement, in_words};
+use super::causes::{Cause, CauseSpec, CulpritPlace, Judgment, in_words};
 use super::class::{Class, Phase};
 use super::culprits::{self, Culprit, CulpritKind, NAMED};
 use super::features::Features;
 use super::parts::Hottest;
 use super::thresholds::*;
 use trainmon_base::stats::percent;
-use trainmon_base::text::sanitise;
+use trainmon_base::text::sanitize;
 use trainmon_waits::time_split::LoopActivity;
 
 /// Most culprits that a sentence names.
@@ -18,33 +18,33 @@ const IN_A_SENTENCE: usize = 2;
 /// One or two sentences: what is lost, with its share of the time, and why; then where in the code.
 pub(super) fn summary(
     pid: u32,
-    judgement: &Judgement,
+    judgment: &Judgment,
     spec: Option<&CauseSpec>,
     window: &Features,
     culprits: &[Culprit],
 ) -> String {
-    let lost = match judgement.class {
+    let lost = match judgment.class {
         Class::Unknown => {
-            let doubt = judgement.doubts.first().map_or("too little could be read", String::as_str);
+            let doubt = judgment.doubts.first().map_or("too little could be read", String::as_str);
             return format!("No verdict: {doubt}.");
         }
-        Class::Idle => return not_training(pid, judgement, window),
+        Class::Idle => return not_training(pid, judgment, window),
         Class::Balanced => {
             let busy = window.gpu.as_ref().map(|gpu| format!("The GPU is busy {} of the time. ", percent(gpu.busy)));
             return busy.unwrap_or_default() + "Nothing else costs the loop much.";
         }
         Class::Cpu if !window.waits_lead() => works(window),
-        Class::DataLoader if makes_batches(judgement, spec, window) => {
+        Class::DataLoader if makes_batches(judgment, spec, window) => {
             let share = window.main.as_ref().map_or(0.0, |main| main.shares.input_wait);
             format!("The GPU sits idle while the loop makes its batches {} of the time", percent(share))
         }
         Class::DataLoader | Class::Io | Class::Cpu => waits(window),
         Class::Gpu => match &window.gpu {
-            Some(gpu) if judgement.cause == Some(Cause::ComputeBound) => {
+            Some(gpu) if judgment.cause == Some(Cause::ComputeBound) => {
                 return format!("The GPU computes {} of the time.", percent(gpu.busy));
             }
             Some(gpu) => format!("The GPU is busy {} of the time", percent(gpu.busy)),
-            None if window.communicates || window.trainers > 1 => "The ranks wait for each other".into(),
+            None if window.communicates || window.ranks > 1 => "The ranks wait for each other".into(),
             None => "The GPU is busy".into(),
         },
     };
@@ -53,10 +53,10 @@ pub(super) fn summary(
         return text + &line.map(|(_, line)| format!(" It waits in {line}.")).unwrap_or_default();
     }
     let Some(spec) = spec else { return lost + "." };
-    let meaning = judgement.meaning.as_deref().unwrap_or(spec.meaning);
+    let meaning = judgment.meaning.as_deref().unwrap_or(spec.meaning);
     let mut text = format!("{lost}: {meaning}{}.", in_brackets(culprits, meaning));
     let line = spec.line(window);
-    let line = match workers_sentence(judgement.class, meaning, line, window) {
+    let line = match workers_sentence(judgment.class, meaning, line, window) {
         Some(sentence) => {
             text += &sentence;
             line.filter(|(place, _)| *place != CulpritPlace::Workers)
@@ -67,8 +67,8 @@ pub(super) fn summary(
 }
 
 /// What the job does instead of training.
-fn not_training(pid: u32, judgement: &Judgement, window: &Features) -> String {
-    match judgement.phase {
+fn not_training(pid: u32, judgment: &Judgment, window: &Features) -> String {
+    match judgment.phase {
         Phase::Stopped if window.frozen.is_some() => frozen(window),
         Phase::Stopped => {
             format!("A signal or a debugger has stopped the process. Resume it with `kill -CONT {pid}`.")
@@ -78,7 +78,7 @@ fn not_training(pid: u32, judgement: &Judgement, window: &Features) -> String {
         Phase::Init => starting(window),
         Phase::Compile => "The model is being compiled. The loop takes no steps meanwhile.".into(),
         Phase::Validation => "The job is validating. The loop takes no steps meanwhile.".into(),
-        _ => match &judgement.meaning {
+        _ => match &judgment.meaning {
             Some(words) => format!("The job is not training: it {words}."),
             None => "The job is alive but idle: it neither computes nor waits for data. It may be done, hung or \
                      waiting for input."
@@ -157,7 +157,7 @@ fn line_sentence((place, line): (CulpritPlace, &Hottest)) -> String {
 fn frozen(window: &Features) -> String {
     let paused = "The job is paused: its control group is frozen, as by `docker pause`.";
     match window.frozen.iter().flatten().next() {
-        Some(thaw) => format!("{paused} Resume it with `{}`.", sanitise(thaw)),
+        Some(thaw) => format!("{paused} Resume it with `{}`.", sanitize(thaw)),
         None => paused.to_owned(),
     }
 }
@@ -181,10 +181,10 @@ fn elsewhere(spec: Option<&CauseSpec>, window: &Features) -> Option<String> {
 }
 
 /// Whether the loop's thread makes the batches while a GPU waits for it: it works then, rather than waits.
-fn makes_batches(judgement: &Judgement, spec: Option<&CauseSpec>, window: &Features) -> bool {
+fn makes_batches(judgment: &Judgment, spec: Option<&CauseSpec>, window: &Features) -> bool {
     let by_loop = spec.is_some_and(|spec| spec.place == CulpritPlace::Loop);
     let share = window.main.as_ref().map_or(0.0, |main| main.shares.input_wait);
-    judgement.cause == Some(Cause::InProcessLoading) && by_loop && window.gpu.is_some() && share >= LOST_WAIT
+    judgment.cause == Some(Cause::InProcessLoading) && by_loop && window.gpu.is_some() && share >= LOST_WAIT
 }
 
 /// How long the loop waits for data, or saves. The share is that of the split.

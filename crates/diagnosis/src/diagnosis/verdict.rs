@@ -136,7 +136,7 @@ impl Verdict {
         let by_gpu = self.gpu_idle.is_some_and(|idle| is_gain(1.0 / (1.0 - idle.total).max(SAME_GAIN)));
         let full = self.ceiling.filter(|ceiling| is_gain(ceiling.speedup_at_most)).map(|ceiling| ceiling.limit);
         match full {
-            Some(Limit::Device) => Some("the GPU is the limit"),
+            Some(Limit::Gpu) => Some("the GPU is the limit"),
             _ if by_gpu => Some("the GPU is the limit"),
             Some(Limit::Cpus) => Some("the CPUs are full"),
             Some(Limit::Loop) | None => None,
@@ -169,7 +169,7 @@ pub struct Steps {
 pub enum StepSource {
     /// By the batches that the loop requests from its workers.
     #[serde(rename = "feeder-writes")]
-    FeederWrites,
+    QueueWrites,
     /// By the steps in a profile.
     #[serde(rename = "profile")]
     Profile,
@@ -182,7 +182,7 @@ impl StepSource {
     /// The words of the JSON.
     pub fn as_str(&self) -> &str {
         match self {
-            Self::FeederWrites => "feeder-writes",
+            Self::QueueWrites => "feeder-writes",
             Self::Profile => "profile",
             Self::Variable(variable) => variable,
         }
@@ -191,7 +191,7 @@ impl StepSource {
     /// How the steps are counted, after "8 counted".
     pub fn how(&self) -> String {
         match self {
-            Self::FeederWrites => " (one for each batch)".to_owned(),
+            Self::QueueWrites => " (one for each batch)".to_owned(),
             Self::Profile => " in the profile".to_owned(),
             Self::Variable(variable) => format!(" by {variable}"),
         }

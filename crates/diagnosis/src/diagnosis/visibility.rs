@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use trainmon_sample::job::unread_accelerators;
 use trainmon_sample::{
-    Access, GpuDevice, GpuSample, JobSample, ProcessRole, Sample, SourceId, SourceState, SourceStatus,
+    Access, GpuReading, GpuSample, JobSample, ProcessRole, Sample, SourceId, SourceState, SourceStatus,
 };
 
 use super::subject::{Missing, Subject};
@@ -84,17 +84,17 @@ impl Visibility {
         for device in gpus.devices.iter().filter(|device| device.lost) {
             let why = "the driver has lost this GPU: it no longer responds";
             let fix = "sudo nvidia-smi --gpu-reset, or reboot";
-            self.miss(Missing::Device(format!("gpu{}", device.index)), why, Some(fix));
+            self.miss(Missing::Gpu(format!("gpu{}", device.index)), why, Some(fix));
         }
         // MIG and some virtual GPUs do not offer it: unknown is not zero.
-        let unread = |device: &&GpuDevice| !device.lost && device.utilization_pct.is_none();
+        let unread = |device: &&GpuReading| !device.lost && device.utilization_pct.is_none();
         for device in gpus.devices.iter().filter(unread).filter(|device| device.utilization_points.is_empty()) {
             let why = if device.mig == Some(true) {
                 "MIG is on: NVML reports the memory in use, but not how busy the GPU is"
             } else {
                 "NVML does not report how busy this GPU is"
             };
-            self.miss(Missing::Device(format!("gpu{}_load", device.index)), why, None);
+            self.miss(Missing::Gpu(format!("gpu{}_load", device.index)), why, None);
         }
         if !gpus.devices.is_empty() && gpus.devices.iter().all(|device| device.lost) {
             self.see(Subject::Nvml, SourceState::Gone.seen());
@@ -154,8 +154,8 @@ impl Visibility {
     fn other_ranks(&mut self, job: &JobSample) {
         let target = job.processes.iter().find(|process| process.id == job.target);
         let Some((target, place)) = target.and_then(|target| Some((target, target.rank?))) else { return };
-        let trainers = job.processes.iter().filter(|process| process.role == ProcessRole::Trainer).count();
-        if target.role == ProcessRole::Trainer && trainers == 1 {
+        let ranks = job.processes.iter().filter(|process| process.role == ProcessRole::Rank).count();
+        if target.role == ProcessRole::Rank && ranks == 1 {
             let why = format!(
                 "this is rank {} of {}: trainmon cannot see which rank it waits for in a collective",
                 place.rank, place.world
@@ -198,7 +198,7 @@ mod tests {
         let rank = |pid| ProcessSample {
             id: id(pid),
             parent: 4,
-            role: ProcessRole::Trainer,
+            role: ProcessRole::Rank,
             rank: Some(RankPlace { rank: 3, world: 8, local_world: None }),
             ..ProcessSample::default()
         };

@@ -61,7 +61,7 @@ pub struct Loop {
     /// CPU time of the workers and the loop's process for a step.
     pub cpu_s: f64,
     /// The GPU's time for a step; 0 if no GPU is known.
-    pub device_s: f64,
+    pub gpu_s: f64,
     /// CPUs that the job can have.
     pub capacity: Capacity,
     /// Workers now.
@@ -99,14 +99,14 @@ impl Loop {
         // A steady loop makes as many batches as it takes. A window begins and ends in the middle of some.
         let per_s = window.steps.per_s.filter(|rate| *rate > 0.0)?;
         let step_s = 1.0 / per_s;
-        let trainer_cores = main.cpu_pct.unwrap_or(0.0) / 100.0;
+        let rank_cores = main.cpu_pct.unwrap_or(0.0) / 100.0;
         let worker_cores = workers.cpu_cores.unwrap_or(workers.busy * workers.count as f64);
         Some(Self {
             step_s,
             own_s: (1.0 - main.shares.input_wait + window.receiving()).min(1.0) * step_s,
             batch_s: (workers.busy + workers.io_wait) * workers.count as f64 / per_s,
-            cpu_s: (trainer_cores + worker_cores) / per_s,
-            device_s: window.gpu.as_ref().map_or(0.0, |gpu| gpu.job_busy) * step_s,
+            cpu_s: (rank_cores + worker_cores) / per_s,
+            gpu_s: window.gpu.as_ref().map_or(0.0, |gpu| gpu.job_busy) * step_s,
             capacity: Capacity::left(&window.cpu),
             workers: workers.count,
         })
@@ -121,12 +121,12 @@ impl Loop {
     pub fn step_with(&self, workers: usize) -> f64 {
         let fed = self.batch_s / workers.max(1) as f64;
         let cpu = self.capacity.floor(self.cpu_s / self.step_s.max(LEAST_S)) * self.step_s;
-        self.own_s.max(fed).max(self.device_s).max(cpu)
+        self.own_s.max(fed).max(self.gpu_s).max(cpu)
     }
 
     /// The least time of a step, however it is fed: the loop's own time and the GPU's.
     pub fn floor_s(&self) -> f64 {
-        self.own_s.max(self.device_s)
+        self.own_s.max(self.gpu_s)
     }
 
     /// N*: the workers that keep up, ceil(T/C), capped at the CPUs.
@@ -161,10 +161,10 @@ impl Loop {
 /// Workers for a loop that loads its own batches. With I the share of loading, ceil(I / (1 − I)), at least one and at most the
 /// CPUs; and the upper bound of the speed-up, 1 / max(1 − I, I / N, GPU, CPU), where the last is the CPU use of the loop's
 /// process divided by the CPUs.
-pub fn workers_for_inline(loading: f64, used: f64, capacity: &Capacity, device: f64) -> (usize, f64) {
+pub fn workers_for_inline(loading: f64, used: f64, capacity: &Capacity, gpu: f64) -> (usize, f64) {
     let loading = loading.clamp(0.0, 0.99);
     let workers = ((loading / (1.0 - loading)) - TOLERANCE).ceil().clamp(1.0, whole(capacity.cpus));
-    let step = (1.0 - loading).max(loading / workers).max(device).max(capacity.floor(used));
+    let step = (1.0 - loading).max(loading / workers).max(gpu).max(capacity.floor(used));
     (workers as usize, (1.0 / step).max(1.0))
 }
 
@@ -179,7 +179,7 @@ mod tests {
 
     fn fed(batch_s: f64, own_s: f64, workers: usize, cores: f64) -> Loop {
         let step_s = own_s.max(batch_s / workers as f64);
-        Loop { step_s, own_s, batch_s, cpu_s: own_s + batch_s, device_s: 0.0, capacity: cpus(cores), workers }
+        Loop { step_s, own_s, batch_s, cpu_s: own_s + batch_s, gpu_s: 0.0, capacity: cpus(cores), workers }
     }
 
     #[test]
@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn a_busy_device_leaves_nothing() {
-        let busy = Loop { device_s: 0.19, ..fed(0.4, 0.1, 2, 8.0) };
+        let busy = Loop { gpu_s: 0.19, ..fed(0.4, 0.1, 2, 8.0) };
         assert!((busy.enough_workers().speedup - 0.2 / 0.19).abs() < 1e-9);
         assert!((busy.without_waits() - 0.2 / 0.19).abs() < 1e-9);
     }

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
 
 use trainmon_base::errors::shorten;
-use trainmon_base::text::sanitise;
+use trainmon_base::text::sanitize;
 
 /// Most series of one answer: twenty for each of ten thousand GPUs.
 pub const MOST_ANSWERED: usize = 200_000;
@@ -78,7 +78,7 @@ impl Label {
 impl<'de> Deserialize<'de> for Label {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        let shown = match sanitise(&text) {
+        let shown = match sanitize(&text) {
             // Most labels.
             Cow::Borrowed(_) if text.len() <= LONGEST => None,
             shown => Some(shown.chars().take(LONGEST).collect()),
@@ -152,7 +152,7 @@ impl<'de> Deserialize<'de> for SeriesList {
 /// # Errors
 /// [`AnswerError`].
 pub fn read(body: &[u8]) -> Result<(Vec<Answered>, Vec<String>), AnswerError> {
-    let shown = |text: &str| shorten(&sanitise(text), LONGEST);
+    let shown = |text: &str| shorten(&sanitize(text), LONGEST);
     let written: Written =
         serde_json::from_slice(body).map_err(|error| AnswerError::Other(shown(&error.to_string())))?;
     match written {

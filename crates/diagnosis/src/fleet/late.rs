@@ -2,7 +2,7 @@
 //! names a rank only if no other one waits as little.
 
 use super::LateKind;
-use crate::diagnosis::ranks::{RankLoad, is_late, late_by_device, waits};
+use crate::diagnosis::ranks::{RankLoad, is_late, late_by_gpu, waits};
 
 /// Ranks that wait this much longer than the one that waits least are no candidates. Half of the least difference that makes a rank
 /// late: means of equal ranks over a window differ less.
@@ -19,7 +19,7 @@ pub fn judge(ranks: &[(RankLoad, &str)], missing: bool) -> (LateKind, Vec<usize>
     let most = waits.iter().copied().fold(0.0, f64::max);
     let least = waits.iter().copied().fold(f64::INFINITY, f64::min);
     if ranks.len() < 2 || !is_late(most, least) {
-        return match late_by_device(&loads) {
+        return match late_by_gpu(&loads) {
             Some(at) if ranks.len() > 1 => (LateKind::One, vec![at]),
             _ if missing && !ranks.is_empty() && is_late(least, 0.0) => (LateKind::Unmeasured, Vec::new()),
             _ => (LateKind::Even, Vec::new()),

@@ -55,9 +55,9 @@ impl Interval {
     pub fn new(frame: &Frame, verdict: &Verdict, shares: Option<TimeSplit>) -> Self {
         let time = WatchedTime::of_frame(frame);
         let ours = || frame.gpus.iter().filter(|gpu| gpu.attached && !gpu.lost);
-        let steps = frame.trainers.first().and_then(|trainer| trainer.steps_in(time.seconds));
+        let steps = frame.ranks.first().and_then(|rank| rank.steps_in(time.seconds));
         // Between two sets of workers no batch is asked for, but time passes.
-        let none = || (verdict.steps.source == Some(StepSource::FeederWrites)).then_some(0.0);
+        let none = || (verdict.steps.source == Some(StepSource::QueueWrites)).then_some(0.0);
         Self {
             time,
             point: TimelinePoint::new(frame, verdict.class, verdict.steps.per_s, shares),

@@ -227,12 +227,12 @@ mod tests {
             blocked: 1,
         };
         let mut frame = Frame {
-            trainers: vec![Default::default()],
+            ranks: vec![Default::default()],
             workers: vec![Default::default()],
             processes: vec![Default::default()],
             threads: vec![Default::default()],
             thread_roles: vec![Default::default()],
-            neighbours: Some(Default::default()),
+            other_processes: Some(Default::default()),
             gpus: vec![Default::default()],
             stacks: vec![ProcessStacks { places: vec![place], ..Default::default() }],
             ..Frame::default()

@@ -100,7 +100,7 @@ impl Deadline {
 /// How far the job has come.
 fn progress(moment: WatchedMoment<'_>) -> Option<ProgressBar> {
     let frame = &moment.tick.frame;
-    let counted = || frame.trainers.iter().find_map(|trainer| trainer.counted.as_ref()?.place);
+    let counted = || frame.ranks.iter().find_map(|rank| rank.counted.as_ref()?.place);
     let possible = |bar: &ProgressBar| bar.done >= 0.0 && bar.total >= bar.done && bar.total.is_finite();
     frame.job.progress.or_else(counted).filter(possible)
 }

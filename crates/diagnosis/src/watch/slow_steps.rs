@@ -56,14 +56,14 @@ pub(super) struct SlowSteps {
 
 /// Seconds of training and the steps in them, of the first loop whose steps are known.
 fn steps(frame: &Frame, seconds: f64) -> Option<(f64, f64)> {
-    frame.trainers.iter().find_map(|trainer| {
-        if !trainer.step_lengths_s.is_empty() {
-            let sum: f64 = trainer.step_lengths_s.iter().map(|seconds| f64::from(*seconds)).sum();
-            return Some((sum, trainer.step_lengths_s.len() as f64));
+    frame.ranks.iter().find_map(|rank| {
+        if !rank.step_lengths_s.is_empty() {
+            let sum: f64 = rank.step_lengths_s.iter().map(|seconds| f64::from(*seconds)).sum();
+            return Some((sum, rank.step_lengths_s.len() as f64));
         }
         // A step that has not ended counts when it has.
-        let counted = trainer.counted.as_ref()?;
-        let counts = trainer.steps.is_none() && counted.per_s > 0.0;
+        let counted = rank.counted.as_ref()?;
+        let counts = rank.steps.is_none() && counted.per_s > 0.0;
         counts.then_some((seconds, counted.per_s * seconds))
     })
 }

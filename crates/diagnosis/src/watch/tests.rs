@@ -8,7 +8,7 @@ use crate::diagnosis::causes::Cause;
 use crate::diagnosis::verdict::{Class, Phase, Rank};
 use trainmon_rates::frame::{GpuRates, JobRates};
 use trainmon_waits::Frame;
-use trainmon_waits::frame::TrainerRates;
+use trainmon_waits::frame::RankRates;
 use trainmon_waits::time_split::TimeSplit;
 
 /// A second of a job that trains with nothing to hold it back, in steps of 0.1 s.
@@ -40,15 +40,14 @@ fn in_phase(phase: Phase) -> Second {
 fn tick(at: usize, second: &Second) -> Tick {
     let lengths = vec![second.step_s; (1.0 / second.step_s).round().max(1.0) as usize];
     let trains = second.verdict.phase == Phase::Training;
-    let trainer =
-        TrainerRates { step_lengths_s: if trains { lengths } else { Vec::new() }, ..TrainerRates::default() };
+    let rank = RankRates { step_lengths_s: if trains { lengths } else { Vec::new() }, ..RankRates::default() };
     let gpu = GpuRates { attached: true, clock_event_reasons: Some(second.reasons), ..GpuRates::default() };
     let frame = Frame {
         unix_ms: at as i64 * 1000,
         seconds: 1.0,
         gap: second.gap,
         job: JobRates { throttled_share: second.throttled, ..JobRates::default() },
-        trainers: vec![trainer],
+        ranks: vec![rank],
         gpus: vec![gpu],
         ..Frame::default()
     };
@@ -295,7 +294,7 @@ proptest! {
             let frame = Arc::make_mut(&mut tick.frame);
             frame.seconds = *length;
             frame.gpus[0].index = at as u32;
-            frame.trainers[0].step_lengths_s.push(second.step_s);
+            frame.ranks[0].step_lengths_s.push(second.step_s);
             for event in watcher.push(&tick) {
                 prop_assert!(!event.text.is_empty() && serde_json::to_string(&event).is_ok());
             }

@@ -5,7 +5,7 @@
 
 use trainmon_base::stats::mean;
 use trainmon_base::text::format::MIB;
-use trainmon_base::text::sanitise;
+use trainmon_base::text::sanitize;
 use trainmon_diagnosis::diagnosis::Verdict;
 use trainmon_diagnosis::diagnosis::causes::Cause;
 use trainmon_diagnosis::diagnosis::chain::{ChainNode, waits_for};
@@ -196,7 +196,7 @@ impl Column {
     /// Its field in a row, empty where nothing was measured.
     pub(super) fn field(&self, row: &CsvRow<'_>) -> String {
         match (self.value)(row) {
-            Value::Text(text) => sanitise(&text).into_owned(),
+            Value::Text(text) => sanitize(&text).into_owned(),
             Value::Number(value) => decimal(value, self.decimals),
         }
     }
@@ -229,12 +229,12 @@ impl CsvRow<'_> {
     }
 
     fn steps_per_s(&self) -> Option<f64> {
-        self.frame.trainers.first()?.steps_per_s(self.frame.seconds)
+        self.frame.ranks.first()?.steps_per_s(self.frame.seconds)
     }
 
     /// Nearest-rank quantile of the lengths of the steps.
     fn step_ms(&self, quantile: f64) -> Option<f64> {
-        let mut lengths = self.frame.trainers.first()?.step_lengths_s.clone();
+        let mut lengths = self.frame.ranks.first()?.step_lengths_s.clone();
         lengths.retain(|length| length.is_finite());
         lengths.sort_by(f32::total_cmp);
         let rank = (quantile * lengths.len() as f64).ceil() as usize;

@@ -26,7 +26,7 @@ pub struct LogOut {
     what: &'static str,
     /// As the user wrote it; `-` is standard output.
     named: PathBuf,
-    /// `None` for pipes, device files and standard output: nothing can be cut back or followed there.
+    /// `None` for pipes, gpu files and standard output: nothing can be cut back or followed there.
     place: Option<FilePlace>,
     /// What was written to before, until it is taken.
     pub(crate) moved: Option<File>,
@@ -104,7 +104,7 @@ impl LogOut {
         match kind {
             Some(kind) if kind.is_dir() => refused("is a directory; name a file in it"),
             Some(kind) if kind.is_socket() => refused("is a socket; name a file"),
-            // There is nothing in pipes and device files to protect, and nothing to cut back. Opening a FIFO for writing waits for
+            // There is nothing in pipes and gpu files to protect, and nothing to cut back. Opening a FIFO for writing waits for
             // a reader, for ever if none comes; without blocking it answers ENXIO.
             Some(kind) if !kind.is_file() => {
                 Ok(passing(without_waiting(OFlags::empty()).write(true).open(path).map_err(cannot)?))

@@ -55,14 +55,14 @@ impl JobCounters {
         add(&mut self.read_bytes, frame.job.read_bytes_per_s);
         add(&mut self.written_bytes, frame.job.write_bytes_per_s);
         // Those of the tick are of one loop.
-        let one = if frame.trainers.len() == 1 { tick.shares } else { None };
-        for trainer in &frame.trainers {
-            let rank = self.ranks.entry(trainer.id).or_default();
-            rank.loop_s += one.map_or(trainer.split_s, |shares| shares.map(|share| share * trainer.seconds_seen));
-            add(&mut rank.steps, trainer.steps_per_s(frame.seconds));
+        let one = if frame.ranks.len() == 1 { tick.shares } else { None };
+        for rank in &frame.ranks {
+            let counters = self.ranks.entry(rank.id).or_default();
+            counters.loop_s += one.map_or(rank.split_s, |shares| shares.map(|share| share * rank.seconds_seen));
+            add(&mut counters.steps, rank.steps_per_s(frame.seconds));
         }
         if self.ranks.len() > MOST_RANKS {
-            self.ranks.retain(|id, _| frame.trainers.iter().any(|trainer| trainer.id == *id));
+            self.ranks.retain(|id, _| frame.ranks.iter().any(|rank| rank.id == *id));
         }
     }
 }

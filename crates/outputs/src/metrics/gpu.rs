@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Labelled, count, label, metrics, ratio};
+use super::{Labeled, count, label, metrics, ratio};
 use trainmon_rates::frame::GpuRates;
 use trainmon_sample::gpu::{CLOCK_EVENT_REASONS, clock_event_words};
 
@@ -13,9 +13,9 @@ pub(super) struct GpuScope {
 }
 
 impl GpuScope {
-    pub(super) fn labelled(gpu: &GpuRates, driver: &Option<Arc<str>>) -> Labelled<Self> {
+    pub(super) fn labeled(gpu: &GpuRates, driver: &Option<Arc<str>>) -> Labeled<Self> {
         let driver = driver.clone();
-        Labelled::new(labels(gpu), Self { gpu: gpu.clone(), driver })
+        Labeled::new(labels(gpu), Self { gpu: gpu.clone(), driver })
     }
 }
 
@@ -36,7 +36,7 @@ metrics! {
         /// model and driver; always 1
         Gauge gpu_info "" ["modelName", "driver"], |of, out| {
             let name = of.gpu.name.as_deref().unwrap_or_default();
-            out.labelled([name, of.driver.as_deref().unwrap_or_default()], 1.0);
+            out.labeled([name, of.driver.as_deref().unwrap_or_default()], 1.0);
         };
         /// the GPU no longer answers (1)
         Gauge gpu_lost "", |of, out| out.value(f64::from(u8::from(of.gpu.lost)));
@@ -63,7 +63,7 @@ metrics! {
             let Some(mask) = of.gpu.clock_event_reasons else { return };
             for (_, reason) in CLOCK_EVENT_REASONS {
                 let holds = clock_event_words(mask).any(|word| word == reason);
-                out.labelled([reason], f64::from(u8::from(holds)));
+                out.labeled([reason], f64::from(u8::from(holds)));
             }
         };
         /// share of the time in which SMs were active

@@ -14,7 +14,7 @@ metrics! {
             out.value(f64::from(u8::from(machine.jobs.iter().all(|job| job.answers))));
         };
         /// version of trainmon; always 1
-        Gauge build_info "" ["version"], |_, out| out.labelled([env!("CARGO_PKG_VERSION")], 1.0);
+        Gauge build_info "" ["version"], |_, out| out.labeled([env!("CARGO_PKG_VERSION")], 1.0);
         /// jobs that are followed
         Gauge followed_jobs "", |machine, out| out.value(machine.jobs.len() as f64);
         /// training processes that are not followed, because there are too many
@@ -49,9 +49,9 @@ metrics! {
         Gauge host_cpu_steal "ratio", |frame, out| out.value(ratio(frame.host.steal_pct));
         /// pressure stall information: share of the time in which some task waited for the resource
         Gauge host_pressure "ratio" ["resource"], |frame, out| {
-            out.labelled(["cpu"], ratio(frame.host.psi_cpu_some_pct));
-            out.labelled(["io"], ratio(frame.host.psi_io_some_pct));
-            out.labelled(["memory"], ratio(frame.host.psi_memory_some_pct));
+            out.labeled(["cpu"], ratio(frame.host.psi_cpu_some_pct));
+            out.labeled(["io"], ratio(frame.host.psi_io_some_pct));
+            out.labeled(["memory"], ratio(frame.host.psi_memory_some_pct));
         };
         /// memory available without swapping
         Gauge host_memory_available "bytes", |frame, out| out.value(count(frame.host.memory_available_bytes));

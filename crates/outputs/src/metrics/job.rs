@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{FollowedJob, JobCounters, Labelled, count, label, metrics, ratio};
+use super::{FollowedJob, JobCounters, Labeled, count, label, metrics, ratio};
 use trainmon_diagnosis::diagnosis::causes::Cause;
 use trainmon_diagnosis::diagnosis::verdict::{Class, Phase, Verdict};
 use trainmon_diagnosis::pipeline::Tick;
@@ -17,13 +17,13 @@ pub(super) struct JobScope {
 
 impl JobScope {
     /// A job that answers.
-    pub(super) fn labelled(job: &FollowedJob) -> Option<Labelled<Self>> {
+    pub(super) fn labeled(job: &FollowedJob) -> Option<Labeled<Self>> {
         let tick = Arc::clone(job.tick.as_ref()?);
         let run = tick.sample.job.as_ref().map(|job| job.run.clone()).unwrap_or_default();
         let name = job.name.clone().or(run.name).map(|name| ("training_job", label(&name)));
         let slurm = run.slurm_job_id.map(|id| ("slurm_job_id", label(&id)));
         let labels = [("pid", job.pid.to_string())].into_iter().chain(name).chain(slurm);
-        Some(Labelled::new(labels, Self { tick, counters: job.counters.clone() }))
+        Some(Labeled::new(labels, Self { tick, counters: job.counters.clone() }))
     }
 
     fn verdict(&self) -> &Verdict {
@@ -40,12 +40,12 @@ metrics! {
     JOB of JobScope {
         /// what holds the job back: 1 for the class of the verdict, 0 for the others
         Gauge verdict "" ["class"], |of, out| {
-            Class::ALL.iter().for_each(|class| out.labelled([class.word()], one_if(*class == of.verdict().class)));
+            Class::ALL.iter().for_each(|class| out.labeled([class.word()], one_if(*class == of.verdict().class)));
         };
         /// cause of the verdict; always 1
         Gauge verdict_info "" ["class", "cause"], |of, out| {
             let verdict = of.verdict();
-            out.labelled([verdict.class.word(), verdict.cause.map_or("", Cause::name)], 1.0);
+            out.labeled([verdict.class.word(), verdict.cause.map_or("", Cause::name)], 1.0);
         };
         /// confidence in the verdict: the part of such verdicts that is right
         Gauge verdict_confidence "ratio", |of, out| out.value(of.verdict().confidence);
@@ -56,11 +56,11 @@ metrics! {
         };
         /// time by the class of its verdict
         Counter verdict "seconds" ["class"], |of, out| {
-            Class::ALL.iter().zip(of.counters.class_s).for_each(|(class, seconds)| out.labelled([class.word()], seconds));
+            Class::ALL.iter().zip(of.counters.class_s).for_each(|(class, seconds)| out.labeled([class.word()], seconds));
         };
         /// what the job is doing: 1 for its phase, 0 for the others
         Gauge phase "" ["phase"], |of, out| {
-            Phase::ALL.iter().for_each(|phase| out.labelled([phase.word()], one_if(*phase == of.verdict().phase)));
+            Phase::ALL.iter().for_each(|phase| out.labeled([phase.word()], one_if(*phase == of.verdict().phase)));
         };
         /// the most that the first advice can gain, as a factor of the speed
         Gauge advice_speedup_at_most "ratio", |of, out| {
@@ -71,17 +71,17 @@ metrics! {
         /// length of a step: median and 95th percentile of the last minute
         Gauge step_duration "seconds" ["quantile"], |of, out| {
             let steps = &of.verdict().steps;
-            out.labelled(["0.5"], steps.p50_ms.map(|ms| ms / 1e3));
-            out.labelled(["0.95"], steps.p95_ms.map(|ms| ms / 1e3));
+            out.labeled(["0.5"], steps.p50_ms.map(|ms| ms / 1e3));
+            out.labeled(["0.95"], steps.p95_ms.map(|ms| ms / 1e3));
         };
         /// share of the time in which the job's GPUs were idle, and what the loop did meanwhile
         Gauge job_gpu_idle "ratio" ["activity"], |of, out| {
             let Some(idle) = of.verdict().gpu_idle else { return };
-            out.labelled(["any"], idle.total);
-            out.labelled([LoopActivity::InputWait.key()], idle.while_input_wait);
-            out.labelled([LoopActivity::HostBusy.key()], idle.while_host_busy);
-            out.labelled([LoopActivity::DeviceSync.key()], idle.while_sync);
-            out.labelled([LoopActivity::Other.key()], idle.while_other);
+            out.labeled(["any"], idle.total);
+            out.labeled([LoopActivity::InputWait.key()], idle.while_input_wait);
+            out.labeled([LoopActivity::HostBusy.key()], idle.while_host_busy);
+            out.labeled([LoopActivity::DeviceSync.key()], idle.while_sync);
+            out.labeled([LoopActivity::Other.key()], idle.while_other);
         };
         /// GPUs that the job uses
         Gauge job_gpus "", |of, out| {
@@ -129,7 +129,7 @@ metrics! {
         /// whether a source can be read (1) or not (0)
         Gauge source_up "" ["source"], |of, out| {
             for (source, status) in of.tick.sample.sources.all() {
-                out.labelled([source.title()], one_if(status.state == SourceState::Fresh));
+                out.labeled([source.title()], one_if(status.state == SourceState::Fresh));
             }
         };
     }

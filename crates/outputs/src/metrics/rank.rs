@@ -3,12 +3,12 @@
 use super::counters::RankCounters;
 use super::gpu::labels as gpu_labels;
 use super::job::JobScope;
-use super::{Labelled, metrics};
+use super::{Labeled, metrics};
 use trainmon_diagnosis::diagnosis::ranks::{blocked, waits_for_others};
 use trainmon_diagnosis::diagnosis::verdict::{Rank, Verdict};
 use trainmon_rates::frame::GpuRates;
 use trainmon_sample::ProcessId;
-use trainmon_waits::frame::TrainerRates;
+use trainmon_waits::frame::RankRates;
 use trainmon_waits::time_split::{LoopActivity, TimeSplit};
 
 /// One rank.
@@ -33,48 +33,48 @@ pub(super) struct RankScope {
 
 impl RankScope {
     /// The ranks of a job.
-    pub(super) fn all(job: &Labelled<JobScope>) -> Vec<Labelled<Self>> {
+    pub(super) fn all(job: &Labeled<JobScope>) -> Vec<Labeled<Self>> {
         let JobScope { tick, counters } = &job.scope;
         let (frame, verdict) = (&tick.frame, &tick.verdict);
-        let is_one_of_many = frame.trainers.len() > 1;
-        let of = |(place, trainer): (usize, &TrainerRates)| {
-            let judged = verdict.ranks.iter().find(|rank| rank.pid == trainer.id.pid);
-            let number = trainer.place.map(|place| place.rank).or_else(|| {
+        let is_one_of_many = frame.ranks.len() > 1;
+        let of = |(place, rank): (usize, &RankRates)| {
+            let judged = verdict.ranks.iter().find(|judged| judged.pid == rank.id.pid);
+            let number = rank.place.map(|place| place.rank).or_else(|| {
                 if !is_one_of_many {
                     return None;
                 }
-                judged.map_or(u32::try_from(place).ok(), |rank| Some(rank.number(place)))
+                judged.map_or(u32::try_from(place).ok(), |judged| Some(judged.number(place)))
             });
             let gpus: Vec<GpuRates> =
-                frame.gpus.iter().filter(|gpu| of_rank(gpu, trainer.id, is_one_of_many)).cloned().collect();
+                frame.gpus.iter().filter(|gpu| of_rank(gpu, rank.id, is_one_of_many)).cloned().collect();
             let shares = match judged {
-                Some(rank) => Some(rank.shares),
+                Some(judged) => Some(judged.shares),
                 None if is_one_of_many => None,
                 None => verdict.shares,
             };
             let collectives =
-                judged.map_or_else(|| own_collectives(verdict, is_one_of_many), |rank| rank.collectives);
+                judged.map_or_else(|| own_collectives(verdict, is_one_of_many), |judged| judged.collectives);
             let busy =
                 trainmon_base::stats::mean(gpus.iter().map(|gpu| gpu.job_utilization_pct.or(gpu.utilization_pct)));
             let busy = busy.map_or(0.0, |pct| pct / 100.0);
             // A rank without others waits for none.
-            let among_others = if is_one_of_many || trainer.place.is_some() { shares } else { None };
+            let among_others = if is_one_of_many || rank.place.is_some() { shares } else { None };
             let scope = Self {
-                workers: frame.workers.iter().filter(|worker| worker.trainer == trainer.id.pid).cloned().collect(),
-                steps_per_s: trainer.steps_per_s(frame.seconds),
-                counters: counters.ranks.get(&trainer.id).copied().unwrap_or_default(),
+                workers: frame.workers.iter().filter(|worker| worker.rank == rank.id.pid).cloned().collect(),
+                steps_per_s: rank.steps_per_s(frame.seconds),
+                counters: counters.ranks.get(&rank.id).copied().unwrap_or_default(),
                 shares,
                 collectives,
                 waits: among_others.map(|shares| waits_for_others(&shares, collectives, busy)),
                 blocked: among_others.map(|shares| blocked(&shares, busy)),
                 late: judged.map(|rank: &Rank| rank.straggler),
-                world: trainer.place.map(|place| place.world),
+                world: rank.place.map(|place| place.world),
                 gpus,
             };
             let rank = number.map(|number| ("rank", number.to_string()));
-            Labelled::new(job.labels.iter().cloned().chain(rank), scope)
+            Labeled::new(job.labels.iter().cloned().chain(rank), scope)
         };
-        frame.trainers.iter().enumerate().map(of).collect()
+        frame.ranks.iter().enumerate().map(of).collect()
     }
 }
 
@@ -103,11 +103,11 @@ metrics! {
         /// what its loop does with its time, in the verdict's window
         Gauge rank_loop "ratio" ["activity"], |of, out| {
             let Some(shares) = of.shares else { return };
-            LoopActivity::ALL.iter().for_each(|activity| out.labelled([activity.key()], shares[*activity]));
+            LoopActivity::ALL.iter().for_each(|activity| out.labeled([activity.key()], shares[*activity]));
         };
         /// time by what its loop did
         Counter rank_loop "seconds" ["activity"], |of, out| {
-            LoopActivity::ALL.iter().for_each(|activity| out.labelled([activity.key()], of.counters.loop_s[*activity]));
+            LoopActivity::ALL.iter().for_each(|activity| out.labeled([activity.key()], of.counters.loop_s[*activity]));
         };
         /// steps
         Counter rank_steps "", |of, out| out.value(of.counters.steps);
@@ -120,7 +120,7 @@ metrics! {
             for gpu in &of.gpus {
                 let labels: Vec<String> = gpu_labels(gpu).map(|(_, value)| value).collect();
                 if let [index, uuid] = labels.as_slice() {
-                    out.labelled([index, uuid], 1.0);
+                    out.labeled([index, uuid], 1.0);
                 }
             }
         };

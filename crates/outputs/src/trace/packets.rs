@@ -10,7 +10,7 @@ use super::proto::{
     ProcessDescriptor, REALTIME, STATE_CLEARED, ThreadDescriptor, TracePacket, TracePacketDefaults, TrackDescriptor,
     TrackEvent,
 };
-use trainmon_base::text::sanitise;
+use trainmon_base::text::sanitize;
 
 /// Field 1 of `Trace`, with a length before its content: what is in front of each packet.
 const PACKET: u8 = 1 << 3 | 2;
@@ -131,7 +131,7 @@ impl<W: Write> Packets<W> {
             return Ok(None);
         }
         let uuid = self.tracks.len() as u64 + 1;
-        let text = |text: &str| Some(sanitise(text).into_owned()).filter(|text| !text.is_empty());
+        let text = |text: &str| Some(sanitize(text).into_owned()).filter(|text| !text.is_empty());
         let mut descriptor = TrackDescriptor { uuid: Some(uuid), ..TrackDescriptor::default() };
         match &track {
             Track::Process(pid) => {

@@ -11,7 +11,7 @@ use super::TraceWriter;
 use super::packets::{Looks, Sequence, Track};
 use super::proto::{EventType, TrackEvent};
 use super::wall_clock::LATEST_NS;
-use trainmon_base::text::sanitise;
+use trainmon_base::text::sanitize;
 use trainmon_profiles::timeline::{HostKind, TraceLane, TracePlace, TraceTimeline};
 
 /// Most tracks of one thread or stream for slices that overlap.
@@ -119,7 +119,7 @@ impl<W: Write> TraceWriter<W> {
             let Some(LaneTrack { track, open }) = tracks.get_mut(place) else { continue };
             open.push(open.last().map_or(span.end, |outer| span.end.min(*outer)));
             let event = TrackEvent {
-                name: Some(sanitise(span.name).into_owned()),
+                name: Some(sanitize(span.name).into_owned()),
                 flow_ids: span.begins.into_iter().collect(),
                 terminating_flow_ids: span.ends.into_iter().collect(),
                 ..TrackEvent::default()

@@ -54,15 +54,15 @@ fn joined(before: Option<TimedSteps>, more: TimedSteps) -> TimedSteps {
 impl<W: Write> TraceWriter<W> {
     /// Draws the steps that ended in the interval.
     pub(super) fn steps(&mut self, tick: &Tick) -> io::Result<()> {
-        for trainer in &tick.frame.trainers {
-            let pid = trainer.id.pid;
-            for more in &trainer.timed_steps {
+        for rank in &tick.frame.ranks {
+            let pid = rank.id.pid;
+            for more in &rank.timed_steps {
                 let steps = joined(self.unended.steps.remove(&pid), *more);
                 if steps.to_ns.saturating_sub(steps.from_ns) < steps.within_ns.saturating_mul(LEAST_LENGTH) {
                     self.unended.steps.insert(pid, steps);
                     continue;
                 }
-                let parent = self.loop_thread(tick, trainer)?;
+                let parent = self.loop_thread(tick, rank)?;
                 let about = "from one batch taken by the loop to the next; each end is read up to `within_ms` late";
                 let times = (self.clock.at(steps.from_ns), self.clock.at(steps.to_ns));
                 let within_ms = steps.within_ns as f64 / 1e6;

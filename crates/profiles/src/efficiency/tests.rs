@@ -41,7 +41,7 @@ fn check(rows: &[Row]) {
     }
 }
 
-/// FLOPs by `FlopCounterMode` of torch 2.15 around the call with tensors of the device `meta`, and bytes of the
+/// FLOPs by `FlopCounterMode` of torch 2.15 around the call with tensors of the gpu `meta`, and bytes of the
 /// tensors that go in and out. `mv` and `_int_mm` are not in the counter: 2·m·k, 2·m·n·k.
 #[test]
 fn products_count_like_torch() {

@@ -11,7 +11,7 @@ use super::ProbeTarget;
 use super::kernel::{KernelCounter, ProbeGroup, detach};
 use super::schedule::{MOST_LOST, ProbeSchedule};
 use trainmon_sample::probe_counts::{GpuCallKind, ProbeWindow};
-use trainmon_sources::simulated_device::monotonic_ns;
+use trainmon_sources::simulated_gpu::monotonic_ns;
 
 /// How long a call may go on after its window.
 const RETURNS_WITHIN: Duration = Duration::from_millis(300);

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use trainmon_base::errors::shorten;
-use trainmon_base::text::sanitise;
+use trainmon_base::text::sanitize;
 
 /// A longer line is not read as a message, bytes.
 pub const LINE_MAX: usize = 1 << 20;
@@ -56,7 +56,7 @@ impl RpcError {
 
 /// What a client sent, short and safe to repeat.
 pub fn echo(text: &str) -> String {
-    shorten(&sanitise(text), ECHO_MAX)
+    shorten(&sanitize(text), ECHO_MAX)
 }
 
 /// The response with this result.

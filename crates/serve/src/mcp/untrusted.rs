@@ -16,7 +16,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use trainmon_base::errors::shorten;
-use trainmon_base::text::{sanitise, short_command};
+use trainmon_base::text::{sanitize, short_command};
 
 /// Begins and ends foreign text.
 const MARKS: [char; 2] = ['⟦', '⟧'];
@@ -39,7 +39,7 @@ pub(crate) const NOTE: &str = "Text between ⟦ and ⟧ comes from other program
 
 /// A text that is foreign as a whole, in marks; an empty one and a number stay as they are.
 pub fn quote(text: &str, most: usize) -> String {
-    let text = without_marks(&sanitise(text));
+    let text = without_marks(&sanitize(text));
     if text.is_empty() || is_number(&text) { text } else { marked(&shorten(&text, most)) }
 }
 
@@ -160,7 +160,7 @@ impl ForeignTexts {
         if text.is_empty() || self.is_full() || self.texts.contains(text) {
             return;
         }
-        let text = without_marks(&sanitise(text));
+        let text = without_marks(&sanitize(text));
         let whole = squeezed(&text);
         match whole.len() {
             0 => return,

@@ -131,7 +131,7 @@ proptest! {
     ) {
         let known = foreign(&[&text], &[]);
         // Any part of it that is long enough, as an output shows it.
-        let part: String = sanitise(&text).chars().skip(from).take(length).collect();
+        let part: String = sanitize(&text).chars().skip(from).take(length).collect();
         prop_assume!(squeezed(&part).len() >= RUN);
         let said = marked_by(&known, &format!("{before} {part} {after}"));
         let own: String = squeezed(&own_part(&said)).into_iter().collect();

@@ -33,24 +33,24 @@ impl JobReader {
             let with =
                 |role| process.threads.iter().filter(move |thread| thread.role == role).map(|thread| thread.tid);
             let mut threads = vec![ThreadPlan::new(process.id.pid, ThreadRole::Main)];
-            let mut feeders: Vec<u32> = with(ThreadRole::Feeder).collect();
-            let trainer = match process.role {
-                ProcessRole::Trainer => {
+            let mut queue_threads: Vec<u32> = with(ThreadRole::QueueThread).collect();
+            let rank = match process.role {
+                ProcessRole::Rank => {
                     threads.extend(with(ThreadRole::Pin).next().map(|tid| ThreadPlan::new(tid, ThreadRole::Pin)));
                     threads.extend(helpers(process));
                     None
                 }
                 ProcessRole::Worker => {
-                    feeders.truncate(1);
-                    Some(self.trainer_of(process.id.pid).unwrap_or(self.target.pid))
+                    queue_threads.truncate(1);
+                    Some(self.rank_of(process.id.pid).unwrap_or(self.target.pid))
                 }
                 _ if process.threads.iter().any(|thread| thread.pace.is_active()) => None,
                 _ => return None,
             };
-            let most = if process.role == ProcessRole::Trainer { MOST_ASIDE } else { most_aside };
+            let most = if process.role == ProcessRole::Rank { MOST_ASIDE } else { most_aside };
             threads.extend(aside(process, &threads, most));
             let (id, execs, role) = (process.id, process.execs, process.role);
-            Some(ProcessPlan { id, execs, role, trainer, threads, feeders })
+            Some(ProcessPlan { id, execs, role, rank, threads, queue_threads })
         };
         let mut processes: Vec<ProcessPlan> = self.processes.values().filter_map(plan).collect();
         // The attached process first, because that is the one the screen shows.
@@ -64,23 +64,23 @@ impl JobReader {
     /// Finds the threads that feed queues. In a training process, torch's loader keeps one per worker, started right
     /// after the workers; each makes write calls and no read calls. It outlives a worker that ended because its shard
     /// is done. In a worker it is the oldest thread that has written.
-    pub(super) fn find_feeders(&mut self) {
+    pub(super) fn find_queue_threads(&mut self) {
         if self.access.io != Access::Ok {
             return;
         }
         let mut served: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
         for (pid, process) in &self.processes {
             if process.comm.starts_with(TORCH_WORKER)
-                && let Some(trainer) = self.trainer_of(*pid)
+                && let Some(rank) = self.rank_of(*pid)
             {
-                served.entry(trainer).or_default().push(process.id.start_ticks);
+                served.entry(rank).or_default().push(process.id.start_ticks);
             }
         }
         for (pid, process) in &mut self.processes {
             if let Some(starts) = served.get(pid) {
-                find_trainer_feeders(process, starts);
+                find_rank_queue_threads(process, starts);
             } else if process.comm.starts_with(TORCH_WORKER) {
-                find_worker_feeder(process);
+                find_worker_queue_thread(process);
             }
         }
     }
@@ -128,8 +128,8 @@ fn helpers(process: &Process) -> impl Iterator<Item = ThreadPlan> + use<> {
     busy.into_iter().take(MOST_HELPERS).map(|(_, tid, role)| ThreadPlan::new(tid, role))
 }
 
-fn find_trainer_feeders(process: &mut Process, worker_starts: &[u64]) {
-    let known = process.threads.iter().filter(|thread| thread.role == ThreadRole::Feeder).count();
+fn find_rank_queue_threads(process: &mut Process, worker_starts: &[u64]) {
+    let known = process.threads.iter().filter(|thread| thread.role == ThreadRole::QueueThread).count();
     if known >= worker_starts.len() {
         return;
     }
@@ -148,22 +148,22 @@ fn find_trainer_feeders(process: &mut Process, worker_starts: &[u64]) {
         }
     }
     candidates.sort_unstable();
-    for tid in feeders_among(&candidates, worker_starts.len().saturating_sub(known)) {
+    for tid in queue_threads_among(&candidates, worker_starts.len().saturating_sub(known)) {
         if let Some(thread) = process.threads.iter_mut().find(|thread| thread.tid == tid) {
-            thread.role = ThreadRole::Feeder;
+            thread.role = ThreadRole::QueueThread;
         }
     }
 }
 
 /// The oldest `wanted` of these threads (start, TID; sorted), and those that started together with them, which fed
 /// workers that have ended.
-fn feeders_among(candidates: &[(u64, u32)], wanted: usize) -> impl Iterator<Item = u32> + '_ {
+fn queue_threads_among(candidates: &[(u64, u32)], wanted: usize) -> impl Iterator<Item = u32> + '_ {
     let last = candidates.iter().take(wanted).next_back().map_or(0, |(start, _)| start + ONE_SET_TICKS);
     candidates.iter().take_while(move |(start, _)| *start <= last).map(|(_, tid)| *tid)
 }
 
-fn find_worker_feeder(process: &mut Process) {
-    if process.threads.iter().any(|thread| thread.role == ThreadRole::Feeder) {
+fn find_worker_queue_thread(process: &mut Process) {
+    if process.threads.iter().any(|thread| thread.role == ThreadRole::QueueThread) {
         return;
     }
     let mut tids: Vec<u32> =
@@ -172,9 +172,9 @@ fn find_worker_feeder(process: &mut Process) {
     // one that hands out descriptors, which also writes.
     let pid = process.id.pid;
     tids.sort_unstable_by_key(|tid| (*tid < pid, *tid));
-    let feeder = tids.into_iter().find(|tid| process.thread_io(*tid).is_some_and(|io| io.write_calls > 0));
-    if let Some(thread) = process.threads.iter_mut().find(|thread| Some(thread.tid) == feeder) {
-        thread.role = ThreadRole::Feeder;
+    let queue_thread = tids.into_iter().find(|tid| process.thread_io(*tid).is_some_and(|io| io.write_calls > 0));
+    if let Some(thread) = process.threads.iter_mut().find(|thread| Some(thread.tid) == queue_thread) {
+        thread.role = ThreadRole::QueueThread;
     }
 }
 
@@ -183,9 +183,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn feeders_of_workers_that_have_ended_count_too() {
+    fn queue_threads_of_workers_that_have_ended_count_too() {
         let candidates = [(500, 1), (501, 2), (502, 3), (900, 4)];
-        let found = |wanted| feeders_among(&candidates, wanted).collect::<Vec<_>>();
+        let found = |wanted| queue_threads_among(&candidates, wanted).collect::<Vec<_>>();
         assert_eq!((found(1), found(3)), (vec![1, 2, 3], vec![1, 2, 3]));
         assert_eq!((found(0), found(4)), (vec![], vec![1, 2, 3, 4]));
     }

@@ -10,7 +10,7 @@ use super::processes::NvmlProcesses;
 use super::query::Query;
 use super::{FURTHEST_BACK_US, SLOW_EVERY_NS, plausible, readings};
 use crate::nvml_raw::{self, Buffers};
-use trainmon_sample::gpu::{Gpm, GpuDevice};
+use trainmon_sample::gpu::{Gpm, GpuReading};
 
 /// A GPU that was lost or could not be opened is tried again after this long, nanoseconds.
 const LOST_FOR_NS: u64 = 10_000_000_000;
@@ -25,9 +25,9 @@ pub(super) struct DeviceReader {
     again_ns: u64,
     query: Query,
     /// What does not change while the driver runs.
-    facts: GpuDevice,
+    facts: GpuReading,
     /// Where each tick starts: the facts, and the slow readings as last read.
-    slow: GpuDevice,
+    slow: GpuReading,
     slow_next_ns: u64,
     processes: NvmlProcesses,
     /// Timestamp of the newest point seen; `None` before the first read.
@@ -38,7 +38,7 @@ pub(super) struct DeviceReader {
 
 impl DeviceReader {
     pub(super) fn open(nvml: &'static Nvml, index: u32) -> Self {
-        let facts = GpuDevice { index, ..GpuDevice::default() };
+        let facts = GpuReading { index, ..GpuReading::default() };
         Self {
             index,
             device: nvml.device_by_index(index),
@@ -78,12 +78,12 @@ impl DeviceReader {
         now_us: u64,
         pcie: Option<PcieUtilCounter>,
         buffers: &mut Buffers,
-    ) -> GpuDevice {
+    ) -> GpuReading {
         let device = match &self.device {
             Ok(device) => device,
             Err(error) => {
                 let lost = matches!(error, NvmlError::GpuLost | NvmlError::ResetRequired);
-                return GpuDevice { lost, ..self.facts.clone() };
+                return GpuReading { lost, ..self.facts.clone() };
             }
         };
         let query = &mut self.query;
@@ -96,7 +96,7 @@ impl DeviceReader {
                 readings::facts(device, query, &mut self.facts);
                 let (pcie_rx_kib_per_s, pcie_tx_kib_per_s) =
                     (self.slow.pcie_rx_kib_per_s, self.slow.pcie_tx_kib_per_s);
-                self.slow = GpuDevice { pcie_rx_kib_per_s, pcie_tx_kib_per_s, ..self.facts.clone() };
+                self.slow = GpuReading { pcie_rx_kib_per_s, pcie_tx_kib_per_s, ..self.facts.clone() };
                 readings::slow(device, query, &mut self.slow);
                 self.processes.read_slow(device, query, buffers);
             }
@@ -122,12 +122,12 @@ impl DeviceReader {
         self.slow_next_ns = 0;
         self.points_seen_us = None;
         self.gpm_before = None;
-        GpuDevice { lost: true, ..self.facts.clone() }
+        GpuReading { lost: true, ..self.facts.clone() }
     }
 
     /// Points of the samples buffer. The first read only finds the buffer's end: its points are older than the
     /// attachment. If the wall clock was set back, the points seen are in the future; then reading starts over.
-    fn read_points(&mut self, seen: &mut GpuDevice, now_us: u64, buffers: &mut Buffers) {
+    fn read_points(&mut self, seen: &mut GpuReading, now_us: u64, buffers: &mut Buffers) {
         let Ok(device) = &self.device else { return };
         let furthest_us = now_us.saturating_sub(FURTHEST_BACK_US);
         let last_us = self.points_seen_us.and_then(|last_us| plausible::time(last_us, 0, now_us));
@@ -156,7 +156,7 @@ impl DeviceReader {
     }
 
     /// GPU performance monitoring: metrics between the previous tick's sample and a new one.
-    fn read_gpm(&mut self, seen: &mut GpuDevice) {
+    fn read_gpm(&mut self, seen: &mut GpuReading) {
         let Ok(device) = &self.device else { return };
         let query = &mut self.query;
         let (now_ns, nvml) = (query.now_ns, device.nvml());

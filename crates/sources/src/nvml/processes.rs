@@ -6,7 +6,7 @@ use super::plausible::{self, within};
 use super::query::Query;
 use super::{FURTHEST_BACK_US, SLOW_EVERY_NS};
 use crate::nvml_raw::{self, Buffers, ProcessList};
-use trainmon_sample::gpu::{GpuDevice, GpuProcess};
+use trainmon_sample::gpu::{GpuProcess, GpuReading};
 
 /// What is remembered of a GPU's processes between ticks.
 #[derive(Debug, Default)]
@@ -38,7 +38,7 @@ impl NvmlProcesses {
         &mut self,
         device: &Device<'static>,
         query: &mut Query,
-        seen: &mut GpuDevice,
+        seen: &mut GpuReading,
         now_us: u64,
         buffers: &mut Buffers,
     ) {

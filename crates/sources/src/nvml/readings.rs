@@ -8,7 +8,7 @@ use nvml_wrapper::enum_wrappers::device::{Clock, EccCounter, MemoryError, PcieUt
 use super::plausible::{self as believed, within};
 use super::query::Query;
 use crate::nvml_raw;
-use trainmon_sample::gpu::GpuDevice;
+use trainmon_sample::gpu::GpuReading;
 
 /// Makes the call for each field that is still empty, and keeps plausible values.
 macro_rules! read {
@@ -20,7 +20,7 @@ macro_rules! read {
 }
 
 /// What does not change while the driver runs.
-pub(super) fn facts(device: &Device<'static>, query: &mut Query, into: &mut GpuDevice) {
+pub(super) fn facts(device: &Device<'static>, query: &mut Query, into: &mut GpuReading) {
     let text = |text: String| Some(text).filter(|text| !text.is_empty()).map(Arc::from);
     read! { query, into:
         name = nvml_raw::name(device), text;
@@ -35,7 +35,7 @@ pub(super) fn facts(device: &Device<'static>, query: &mut Query, into: &mut GpuD
 }
 
 /// Slow readings.
-pub(super) fn slow(device: &Device<'static>, query: &mut Query, into: &mut GpuDevice) {
+pub(super) fn slow(device: &Device<'static>, query: &mut Query, into: &mut GpuReading) {
     read! { query, into:
         power_limit_mw = device.enforced_power_limit(), within(believed::POWER_LIMIT_MW);
         temperature_c = device.temperature(TemperatureSensor::Gpu), within(believed::TEMPERATURE_C);
@@ -50,7 +50,7 @@ pub(super) fn slow(device: &Device<'static>, query: &mut Query, into: &mut GpuDe
 }
 
 /// What is read in every tick. The power check depends on the limit, so the limit must be read before.
-pub(super) fn fast(device: &Device<'static>, query: &mut Query, into: &mut GpuDevice) {
+pub(super) fn fast(device: &Device<'static>, query: &mut Query, into: &mut GpuReading) {
     if let Some(rates) = query.get("utilization", || device.utilization_rates()) {
         into.utilization_pct = within(believed::PERCENT)(rates.gpu);
         into.memory_utilization_pct = within(believed::PERCENT)(rates.memory);
@@ -71,7 +71,7 @@ pub(super) fn fast(device: &Device<'static>, query: &mut Query, into: &mut GpuDe
 }
 
 /// One direction of the PCIe link, replacing what was measured before.
-pub(super) fn pcie(device: &Device<'static>, query: &mut Query, direction: PcieUtilCounter, into: &mut GpuDevice) {
+pub(super) fn pcie(device: &Device<'static>, query: &mut Query, direction: PcieUtilCounter, into: &mut GpuReading) {
     let (name, rate_kib_s) = match direction {
         PcieUtilCounter::Receive => ("pcie_rx_kib_s", &mut into.pcie_rx_kib_per_s),
         PcieUtilCounter::Send => ("pcie_tx_kib_s", &mut into.pcie_tx_kib_per_s),

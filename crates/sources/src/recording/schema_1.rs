@@ -39,15 +39,15 @@ struct ConcludedJob {
 
 #[derive(Deserialize)]
 struct ConcludedLane {
-    trainers: Vec<ConcludedTrainer>,
+    ranks: Vec<ConcludedRank>,
     workers: Vec<ConcludedWorker>,
 }
 
 #[derive(Deserialize)]
-struct ConcludedTrainer {
+struct ConcludedRank {
     id: ProcessId,
     syscall: Access,
-    feeders: u32,
+    queue_threads: u32,
     points: Vec<ConcludedPoint>,
 }
 
@@ -65,7 +65,7 @@ struct ConcludedPoint {
 #[derive(Deserialize)]
 struct ConcludedWorker {
     id: ProcessId,
-    trainer: u32,
+    rank: u32,
     /// Samples by wait.
     looks: [u32; ConcludedWait::COUNT],
     /// Of these: the worker had nothing to do.
@@ -125,7 +125,7 @@ impl ConcludedLane {
     /// `room`: how many samples of workers are made at most, whatever the counts say. Real ones are far fewer than the bytes
     /// of their line.
     fn observations(&self, room: usize) -> SamplerSample {
-        let points = self.trainers.iter().flat_map(|trainer| &trainer.points);
+        let points = self.ranks.iter().flat_map(|rank| &rank.points);
         let mut times_us: Vec<u64> = points.map(|point| point.at_ns / 1000).collect();
         times_us.sort_unstable();
         times_us.dedup();
@@ -135,12 +135,12 @@ impl ConcludedLane {
         let gaps_us =
             gaps_us.map(|(at_us, before_us)| u32::try_from(at_us - before_us).unwrap_or(u32::MAX)).collect();
         let (mut table, mut room) = (Table::default(), room);
-        let trainers = self.trainers.iter().map(|trainer| trainer.process(&times_us, &mut table));
-        let mut processes: Vec<_> = trainers.collect();
+        let ranks = self.ranks.iter().map(|rank| rank.process(&times_us, &mut table));
+        let mut processes: Vec<_> = ranks.collect();
         processes.extend(self.workers.iter().map(|worker| worker.process(times_us.len(), &mut table, &mut room)));
         SamplerSample {
             machine: Machine::X86_64,
-            syscall: self.trainers.first().map_or(Access::Untried, |trainer| trainer.syscall),
+            syscall: self.ranks.first().map_or(Access::Untried, |rank| rank.syscall),
             began_ns: first_us * 1000,
             gaps_us,
             followed: None,
@@ -167,10 +167,14 @@ impl Table {
     }
 }
 
-impl ConcludedTrainer {
+impl ConcludedRank {
     fn process(&self, times_us: &[u64], table: &mut Table) -> SampledProcess {
-        let mut process =
-            SampledProcess { id: self.id, role: ProcessRole::Trainer, feeders: self.feeders, ..Default::default() };
+        let mut process = SampledProcess {
+            id: self.id,
+            role: ProcessRole::Rank,
+            queue_threads: self.queue_threads,
+            ..Default::default()
+        };
         let mut threads = [(self.id.pid, ThreadRole::Main), (0, ThreadRole::Pin), (0, ThreadRole::Other)]
             .map(|(tid, role)| SampledThread { tid, role, ..SampledThread::default() });
         for point in &self.points {
@@ -219,9 +223,9 @@ impl ConcludedWorker {
         SampledProcess {
             id: self.id,
             role: ProcessRole::Worker,
-            trainer: Some(self.trainer),
+            rank: Some(self.rank),
             threads: vec![thread],
-            feeders: u32::from(self.batches.is_some()),
+            queue_threads: u32::from(self.batches.is_some()),
             fed: self.batches.map(|batches| (end, batches)).into_iter().collect(),
             ..SampledProcess::default()
         }

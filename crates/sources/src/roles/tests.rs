@@ -87,11 +87,11 @@ fn forkserver_workers_are_grandchildren() {
     let roles = assign(10, &facts);
     assert_eq!(words(&roles), ["trainer", "helper", "helper", "worker"]);
     let of = |pid| facts.iter().find(|fact| fact.pid == pid).map(|fact| (fact.parent, roles[&pid]));
-    assert_eq!(trainer_of(13, of), Some(10));
+    assert_eq!(rank_of(13, of), Some(10));
 }
 
 #[test]
-fn torchrun_ranks_are_trainers_and_torchrun_is_not() {
+fn torchrun_ranks_are_ranks_and_torchrun_is_not() {
     let facts = [
         Facts { library: true, ..fact(10, 1, "torchrun", "python torchrun --nproc-per-node 2 train.py") },
         Facts { library: true, ..fact(11, 10, "python", "python -u train.py") },
@@ -99,7 +99,7 @@ fn torchrun_ranks_are_trainers_and_torchrun_is_not() {
         fact(13, 11, "pt_data_worker", "python -u train.py"),
     ];
     let roles = assign(10, &facts);
-    assert_eq!(roles[&11], ProcessRole::Trainer);
+    assert_eq!(roles[&11], ProcessRole::Rank);
     assert_eq!(roles[&13], ProcessRole::Worker);
     assert_eq!(roles[&10], ProcessRole::Launcher);
     let without_workers = assign(10, &facts[..3]);
@@ -107,7 +107,7 @@ fn torchrun_ranks_are_trainers_and_torchrun_is_not() {
 }
 
 #[test]
-fn spawned_ranks_are_trainers_and_whoever_only_waits_for_them_is_not() {
+fn spawned_ranks_are_ranks_and_whoever_only_waits_for_them_is_not() {
     let spawned = "python -c from multiprocessing.spawn import spawn_main; spawn_main(7) --multiprocessing-fork";
     let rank = |pid| Facts { library: true, rank: true, ..fact(pid, 10, "python", spawned) };
     let mut facts = [
@@ -130,12 +130,12 @@ fn spawned_ranks_are_trainers_and_whoever_only_waits_for_them_is_not() {
 
 #[test]
 fn helpers_with_a_library_or_an_open_device_are_no_ranks() {
-    let trainer = Facts { library: true, works: true, ..fact(10, 1, "python", "python train.py") };
+    let rank = Facts { library: true, works: true, ..fact(10, 1, "python", "python train.py") };
     let tokenizer = Facts { library: true, works: true, ..fact(11, 10, "python", "python tokenize.py") };
-    assert_eq!(words(&assign(10, &[trainer, tokenizer])), ["trainer", "other"]);
+    assert_eq!(words(&assign(10, &[rank, tokenizer])), ["trainer", "other"]);
     let monitor =
         Facts { device: true, executable: Some("/x/wandb-core"), ..fact(12, 10, "wandb-core", "wandb-core") };
-    let facts = [Facts { device: true, ..trainer }, monitor];
+    let facts = [Facts { device: true, ..rank }, monitor];
     assert_eq!(words(&assign(10, &facts)), ["trainer", "other"]);
     assert_eq!(words(&assign(10, &[fact(10, 1, "own", "./own"), monitor])), ["launcher", "trainer"]);
 }

@@ -12,7 +12,7 @@ use crate::pages::Page;
 use crate::pages::keys::{Action, key_of};
 use crate::widgets::{Drawn, Hit, Piece, bars, cells, count, write_up};
 use crate::{format, labels, widgets};
-use trainmon_base::text::{fit, sanitise};
+use trainmon_base::text::{fit, sanitize};
 use trainmon_base::zone;
 
 /// Width of the bar that shows the position in a replay, cells.
@@ -54,7 +54,7 @@ pub fn header(buf: &mut Buffer, area: Rect, app: &App) {
     let room = usize::from(left.width.saturating_sub(cells(name)));
     let mut line = Line::from(Span::styled(name, theme.strong()));
     if let Some(ended) = &job.ended {
-        line.push_span(Span::styled(fit(&format!("ENDED: {}", sanitise(ended)), room), theme.warning()));
+        line.push_span(Span::styled(fit(&format!("ENDED: {}", sanitize(ended)), room), theme.warning()));
         return line.render(left, buf);
     }
     let jobs = app.jobs().len();
@@ -88,7 +88,7 @@ fn facts(job: &Job, width: u16) -> String {
     }
     let ours: Vec<_> = frame.gpus.iter().filter(|gpu| gpu.attached).collect();
     let name = |gpu: &trainmon_rates::frame::GpuRates| {
-        gpu.name.as_deref().map(|name| format!(" {}", fit(&sanitise(name.trim_start_matches("NVIDIA ")), 20)))
+        gpu.name.as_deref().map(|name| format!(" {}", fit(&sanitize(name.trim_start_matches("NVIDIA ")), 20)))
     };
     match ours.as_slice() {
         [] => {}
@@ -135,7 +135,7 @@ fn moment(width: u16, app: &App) -> Vec<Piece> {
         return vec![(" PAUSED ".to_owned(), theme.bar()), (clock, theme.strong())];
     }
     let host = Some(&app.options.host).filter(|host| width >= WIDE && !host.is_empty());
-    let host = host.map(|host| fit(&sanitise(host), 24));
+    let host = host.map(|host| fit(&sanitize(host), 24));
     let parts: Vec<String> = host.into_iter().chain([clock]).collect();
     vec![(parts.join(" · "), theme.dim())]
 }

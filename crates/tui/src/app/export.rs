@@ -7,7 +7,7 @@ use crate::message::{Effect, Export};
 use crate::pages::Reply;
 use crate::widgets::{Menu, MenuItem};
 use trainmon_attach::jobs::Target;
-use trainmon_base::text::sanitise;
+use trainmon_base::text::sanitize;
 use trainmon_diagnosis::diagnosis::verdict::Verdict;
 use trainmon_views::report::headline;
 
@@ -30,13 +30,13 @@ impl App {
 
 /// The verdict in a few lines, for a message to a colleague.
 fn verdict_text(verdict: &Verdict, target: &Target) -> String {
-    let mut lines = vec![format!("trainmon: PID {} {}", target.pid, sanitise(&target.command))];
+    let mut lines = vec![format!("trainmon: PID {} {}", target.pid, sanitize(&target.command))];
     lines.push(headline(verdict));
     if !verdict.summary.is_empty() {
-        lines.push(sanitise(&verdict.summary).into_owned());
+        lines.push(sanitize(&verdict.summary).into_owned());
     }
     lines.extend(verdict.advice.iter().map(|a| labels::advice_line("- ", a, usize::MAX)));
-    lines.extend(verdict.not_seen.iter().map(|n| format!("cannot read {}: {}", n.what.title(), sanitise(&n.why))));
+    lines.extend(verdict.not_seen.iter().map(|n| format!("cannot read {}: {}", n.what.title(), sanitize(&n.why))));
     lines.join("\n")
 }
 

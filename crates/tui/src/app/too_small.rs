@@ -7,7 +7,7 @@ use ratatui::widgets::Widget;
 
 use crate::labels::advice_line;
 use crate::widgets::{Scene, card, cells};
-use trainmon_base::text::{fit, sanitise};
+use trainmon_base::text::{fit, sanitize};
 
 /// Minimum width for pages.
 pub const MIN_WIDTH: u16 = 60;
@@ -32,7 +32,7 @@ pub fn draw(buf: &mut Buffer, area: Rect, scene: &Scene<'_>) {
         size = format!("needs {MIN_WIDTH}x{MIN_HEIGHT}");
     }
     if let Some(ended) = &scene.job.ended {
-        lines.push((format!("ENDED: {}", sanitise(ended)), theme.strong()));
+        lines.push((format!("ENDED: {}", sanitize(ended)), theme.strong()));
     }
     if let Some(advice) = scene.verdict().and_then(|v| v.advice.first()) {
         lines.push((advice_line("▶ ", advice, usize::MAX), theme.strong()));

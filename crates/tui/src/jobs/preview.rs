@@ -14,7 +14,7 @@ use crate::labels;
 use crate::theme::{Theme, WithLook};
 use crate::widgets::{ChartLine, Text, Top, card, count, write_lines};
 use trainmon_attach::jobs::JobCandidate;
-use trainmon_base::text::sanitise;
+use trainmon_base::text::sanitize;
 use trainmon_diagnosis::diagnosis::verdict::Class;
 use trainmon_diagnosis::history::timeline::TimelineWindow;
 use trainmon_waits::time_split::TimeSplit;
@@ -47,7 +47,7 @@ pub fn job(buf: &mut Buffer, area: Rect, job: &Job, theme: Theme) {
         }
     }
     if let Some(ended) = &job.ended {
-        text.at_most(1, &format!("ENDED: {}", sanitise(ended)), theme.warning());
+        text.at_most(1, &format!("ENDED: {}", sanitize(ended)), theme.warning());
         text.lines.rotate_right(1);
     }
     if roomy {
@@ -92,7 +92,7 @@ fn timelines(buf: &mut Buffer, area: Rect, job: &Job, theme: Theme) {
     }
     let shares = job.archive().latest().and_then(|moment| {
         // The verdict's shares are of one rank.
-        let told = if moment.frame.trainers.len() < 2 { moment.verdict.shares } else { None };
+        let told = if moment.frame.ranks.len() < 2 { moment.verdict.shares } else { None };
         told.or_else(|| moment.frame.loop_shares())
     });
     let most = shares.iter().flat_map(TimeSplit::iter).max_by(|a, b| a.1.total_cmp(&b.1));
@@ -111,7 +111,7 @@ pub fn candidate(buf: &mut Buffer, area: Rect, candidate: &JobCandidate, theme: 
     let mut text = Text::new(area.width, theme);
     let state = labels::number(c.state.map(labels::process_state));
     let age = labels::number(c.age_s.map(|age| format::duration(age as f64)));
-    let user = labels::number(c.user.as_deref().map(sanitise));
+    let user = labels::number(c.user.as_deref().map(sanitize));
     text.at_most(2, &format!("PID {} · user {user} · {state} · up {age}", c.pid), theme.strong());
     let cores = c.cpu_pct.map(|pct| pct / 100.0).filter(|cores| *cores >= 1.0);
     let cores = cores.map_or_else(String::new, |cores| format!(" ({} CPUs)", format::number(Some(cores))));

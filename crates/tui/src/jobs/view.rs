@@ -12,7 +12,7 @@ use crate::labels::{number, short_command};
 use crate::theme::Theme;
 use crate::widgets::{Drawn, Extent, Hit, PopupBox, Prompt, card, count, write_up};
 use trainmon_attach::jobs::JobKey;
-use trainmon_base::text::{fit, sanitise};
+use trainmon_base::text::{fit, sanitize};
 use trainmon_diagnosis::diagnosis::causes::verdict_name;
 use trainmon_diagnosis::diagnosis::verdict::{Class, Phase};
 
@@ -168,7 +168,7 @@ fn between(scene: &JobsScene<'_>) -> String {
             "no other training process found is seen; p attaches to any PID".to_owned()
         }
         Some(_) if !filter.is_empty() => {
-            format!("may be training, with “{}” in the PID or command:", sanitise(filter))
+            format!("may be training, with “{}” in the PID or command:", sanitize(filter))
         }
         Some(_) => "may be training, most likely first:".to_owned(),
     }

@@ -94,7 +94,7 @@ pages! {
     /// each CPU (the job's are marked), run-queue delay, quota and throttling, pressure, threads by role, the other
     /// processes that use most
     Cpu cpu "CPU" "CPU" "4" "CPU: each CPU, queues, quota, pressure, threads, other processes"
-        needs: Needs { neighbours: true, ..NOTHING };
+        needs: Needs { other_processes: true, ..NOTHING };
     /// disks, mounts under the job's data, page cache against storage, network
     Io io "IO" "IO" "5" "IO: disks, mounts, page cache, network";
     /// tree or flat, every column sorts, filter, search, threads, stages; signals, each after a question, once
@@ -161,7 +161,7 @@ pub struct PageSpec {
 }
 
 /// Nothing beyond the ordinary samples.
-const NOTHING: Needs = Needs { stacks: false, neighbours: false, candidates: false };
+const NOTHING: Needs = Needs { stacks: false, other_processes: false, candidates: false };
 
 impl PageSpec {
     /// The needs of a page with timelines or text.

@@ -13,7 +13,7 @@ use super::panel::{Panel, framed};
 use super::scene::Scene;
 use super::text::{Piece, cells};
 use crate::format;
-use trainmon_base::text::{fit, fit_before, place_at_end, sanitise, wrap};
+use trainmon_base::text::{fit, fit_before, place_at_end, sanitize, wrap};
 use trainmon_diagnosis::diagnosis::verdict::{Class, CulpritKind, Phase, Verdict};
 
 /// Within so many seconds, an unknown verdict only means that the first one is still to come.
@@ -133,7 +133,7 @@ fn answer(buf: &mut Buffer, area: Rect, verdict: &Verdict, scene: &Scene<'_>) {
     let width = usize::from(area.width);
     let action = action(verdict, width);
     let action_rows = u16::from(action.is_some() && last > 0);
-    let summary = wrap(&sanitise(&verdict.summary), width);
+    let summary = wrap(&sanitize(&verdict.summary), width);
     let needed = u16::try_from(summary.len()).unwrap_or(u16::MAX).saturating_add(action_rows);
     let has_spare = needed < area.height;
     let also = if area.height >= 4 || has_spare { also(verdict) } else { None };
@@ -197,14 +197,14 @@ fn action(verdict: &Verdict, width: usize) -> Option<(String, Option<String>)> {
     let is_unsure = verdict.class == Class::Unknown || verdict.confidence < 0.5;
     let fix = verdict.not_seen.iter().find_map(|missing| Some((missing, missing.fix.as_deref()?)));
     if is_unsure && let Some((missing, fix)) = fix {
-        return Some((format!("▶ To read {}: {}", missing.what.title(), sanitise(fix)), None));
+        return Some((format!("▶ To read {}: {}", missing.what.title(), sanitize(fix)), None));
     }
     let Some(first) = verdict.advice.first() else {
         let waits = matches!(verdict.class, Class::Idle) || verdict.phase == Phase::Hung;
         return waits.then(|| ("▶ See where it waits: press 7 (stacks)".to_owned(), None));
     };
     let lead = if verdict.is_healthy() { "You could still try: " } else { "▶ " };
-    let text = format!("{lead}{}", sanitise(&first.title));
+    let text = format!("{lead}{}", sanitize(&first.title));
     let room = width.saturating_sub(usize::from(cells(&text)).min(TITLE) + 2);
     let beside = width.saturating_sub(usize::from(cells(&text)) + 2);
     let beyond = verdict.limit_beyond(first).map(|limit| format!(", until {limit}"));
@@ -218,7 +218,7 @@ fn action(verdict: &Verdict, width: usize) -> Option<(String, Option<String>)> {
 /// A second cause that is also true now, or what makes the answer less certain.
 fn also(verdict: &Verdict) -> Option<String> {
     let finding = verdict.other_findings.first()?;
-    let text = sanitise(&finding.text);
+    let text = sanitize(&finding.text);
     Some(if finding.is_doubt() { text.into_owned() } else { format!("Also: {text}") })
 }
 
@@ -248,8 +248,8 @@ fn pending(buf: &mut Buffer, area: Rect, scene: &Scene<'_>) {
             (Some(_), _) => ("No verdict yet at this moment.".to_owned(), theme.dim()),
         });
     } else if let Some(reason) = &job.reason {
-        lines.push((format!("Cannot read the process: {}", sanitise(reason)), theme.strong()));
-        lines.extend(job.fix.as_ref().map(|fix| (format!("▶ {}", sanitise(fix)), theme.strong())));
+        lines.push((format!("Cannot read the process: {}", sanitize(reason)), theme.strong()));
+        lines.extend(job.fix.as_ref().map(|fix| (format!("▶ {}", sanitize(fix)), theme.strong())));
     } else {
         let watched = scene.verdict().map_or(0.0, |verdict| verdict.observed_s);
         let left = (FIRST_S - watched).ceil();

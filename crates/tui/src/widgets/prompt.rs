@@ -7,7 +7,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
 use crate::theme::Theme;
-use trainmon_base::text::sanitise;
+use trainmon_base::text::sanitize;
 
 /// Longest text, bytes: a paste of a megabyte is not a file name.
 const TEXT_MAX: usize = 512;
@@ -106,7 +106,7 @@ impl Prompt {
         let room = usize::from(area.width).saturating_sub(word.len() + 2);
         let skip = self.text.chars().count().saturating_sub(room);
         let text: String = self.text.chars().skip(skip).collect();
-        let text = Span::styled(sanitise(&text).into_owned() + "_", theme.strong());
+        let text = Span::styled(sanitize(&text).into_owned() + "_", theme.strong());
         Line::from_iter([Span::styled(word, theme.bar()), Span::raw(" "), text]).render(area, buf);
     }
 }

@@ -2,7 +2,7 @@ use crate::comparison::StepResult;
 use crate::section::SectionBody;
 use trainmon_diagnosis::diagnosis::profiled;
 use trainmon_diagnosis::diagnosis::verdict::Context;
-use trainmon_profiles::account::{DeviceAccount, IdleBy, KernelRow, LoopAccount, SyncRow};
+use trainmon_profiles::account::{GpuAccount, IdleBy, KernelRow, LoopAccount, SyncRow};
 
 use super::*;
 
@@ -10,13 +10,13 @@ use super::*;
 fn judged(lengths_ms: &[f64], waits_ms: f64) -> Verdict {
     let step_ms = lengths_ms.iter().sum::<f64>() / lengths_ms.len() as f64;
     let waits = waits_ms / step_ms;
-    let gpu = DeviceAccount {
+    let gpu = GpuAccount {
         name: Some("Tesla V100".into()),
         busy: 1.0 - waits,
         compute: 1.0 - waits,
         idle_by: IdleBy { input_wait: waits, ..IdleBy::default() },
         kernels: 600,
-        ..DeviceAccount::default()
+        ..GpuAccount::default()
     };
     let account = ProfileAccount {
         steps: lengths_ms.len() as u64,

@@ -290,10 +290,10 @@ impl<'a> Graph<'a> {
 
     /// Processes of the job, except torch workers, that are idle in this round until the training process asks them for
     /// something: they wait to read what it writes.
-    pub(super) fn asked(&self, trainer: u32) -> impl Iterator<Item = u32> + '_ {
-        let mains = self.threads.iter().filter(move |thread| thread.tid == thread.pid && thread.pid != trainer);
+    pub(super) fn asked(&self, rank: u32) -> impl Iterator<Item = u32> + '_ {
+        let mains = self.threads.iter().filter(move |thread| thread.tid == thread.pid && thread.pid != rank);
         let others = mains.filter(|thread| !self.is_torch_worker(thread.pid));
-        others.filter(move |thread| self.rests(thread, trainer)).map(|thread| thread.pid)
+        others.filter(move |thread| self.rests(thread, rank)).map(|thread| thread.pid)
     }
 
     /// Whether a thread waits in this round for what a process writes, as far as visible.
@@ -304,10 +304,10 @@ impl<'a> Graph<'a> {
 
     /// If a worker's first thread is idle in this round until its training process asks it for something: the wait that
     /// its call looks like, and the wait for work that it is.
-    pub(super) fn rest(&self, pid: u32, trainer: u32) -> Option<(Wait, Wait)> {
+    pub(super) fn rest(&self, pid: u32, rank: u32) -> Option<(Wait, Wait)> {
         let main = self.thread(pid, pid)?;
         let hidden = matches!(main.wait, Wait::Socket | Wait::Poll) && !self.is_torch_worker(pid);
-        (hidden && self.exact && self.reads_from(main, trainer)).then_some((main.wait, Wait::Pipe))
+        (hidden && self.exact && self.reads_from(main, rank)).then_some((main.wait, Wait::Pipe))
     }
 
     /// Whether a thread waits in this round to read what a process writes.

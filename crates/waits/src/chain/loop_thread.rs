@@ -9,7 +9,7 @@ use crate::stacks::PythonThread;
 use crate::stacks::correction::{ENOUGH_SAMPLES, RecentActivities};
 use crate::wait::Wait;
 use trainmon_rates::delta::copied;
-use trainmon_rates::device::{DeviceUse, busiest};
+use trainmon_rates::device::{GpuUse, busiest};
 use trainmon_rates::levels::{BEYOND_CHANCE, HALF_A_TICK, LESS_THAN_SEEN, NEARLY_ALL, WORKING_SHARE, WORTH_IT};
 use trainmon_sample::{Observation, SampledProcess, SampledThread, ThreadRole};
 
@@ -43,7 +43,7 @@ pub(crate) struct ProcessTick<'a> {
     pub process: &'a SampledProcess,
     pub graph: &'a Graph<'a>,
     /// Use of the GPUs that it uses.
-    pub devices: Vec<&'a DeviceUse>,
+    pub devices: Vec<&'a GpuUse>,
 }
 
 impl ProcessTick<'_> {

@@ -130,19 +130,19 @@ impl ChainRates {
     /// Limits the waits for the GPU to the `seconds` it can have been waited for. The rest goes to what these waits may
     /// otherwise be for, and what is then left, if it is much, to an unknown end. If other processes use the GPU too
     /// (`shared`), the waits stay with the GPU: it may be working for them.
-    pub(crate) fn leave_device(&mut self, seconds: f64, shared: bool) {
+    pub(crate) fn leave_gpu(&mut self, seconds: f64, shared: bool) {
         let otherwise = std::mem::take(&mut self.otherwise);
-        let is_device = |path: &&mut WaitPath| path.end == End::Device && path.hops.is_empty();
-        let Some(device) = self.paths.iter_mut().find(is_device) else { return };
+        let is_device = |path: &&mut WaitPath| path.end == End::Gpu && path.hops.is_empty();
+        let Some(gpu) = self.paths.iter_mut().find(is_device) else { return };
         let all: f32 = otherwise.iter().map(|path| path.seconds).sum();
-        let beyond = (device.seconds - seconds as f32).max(0.0);
+        let beyond = (gpu.seconds - seconds as f32).max(0.0);
         let moved = beyond.min(all);
         let is_told = !shared && f64::from(beyond - moved) >= WORTH_IT * self.seconds;
         let unknown = if is_told { beyond - moved } else { 0.0 };
         if moved + unknown <= 0.0 {
             return;
         }
-        device.seconds -= moved + unknown;
+        gpu.seconds -= moved + unknown;
         let of_all = |path: WaitPath| WaitPath { seconds: path.seconds * moved / all, ..path };
         let unknown_end = WaitPath {
             hops: Vec::new(),

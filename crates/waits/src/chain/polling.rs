@@ -79,10 +79,10 @@ impl Polling {
     }
 
     /// Leaves the GPU the part of a sleep that the loop's code does not request. Idle time stays unchanged.
-    fn leave_device(&self, paths: &mut Vec<RoundPath>) {
+    fn leave_gpu(&self, paths: &mut Vec<RoundPath>) {
         let by_code = self.by_code();
         let parts = |path: RoundPath| {
-            let moved = if path.is_own(End::Device) { path.share * by_code } else { 0.0 };
+            let moved = if path.is_own(End::Gpu) { path.share * by_code } else { 0.0 };
             let own = RoundPath { share: moved, idle: path.idle, ..RoundPath::end(End::Timer) };
             [RoundPath { share: path.share - moved, ..path }, own]
         };
@@ -108,7 +108,7 @@ impl Polling {
         if !sleeps {
             return;
         }
-        self.leave_device(&mut found.paths);
+        self.leave_gpu(&mut found.paths);
         let of = |works: fn(&Self, (u32, u32)) -> bool| -> Vec<(u32, u32)> {
             busy.iter().copied().filter(|thread| works(self, *thread)).collect()
         };

@@ -83,7 +83,7 @@ impl ShortLivedPaths {
 
     fn fill(&self, found: &mut FoundPaths, pid: u32) {
         let is_unknown = |path: &RoundPath| path.is_own(End::Unknown) && path.name.is_none();
-        if found.paths.iter().all(|path| path.is_own(End::Device)) {
+        if found.paths.iter().all(|path| path.is_own(End::Gpu)) {
             let known: f64 = found.otherwise.iter().map(|path| path.share).sum();
             found.otherwise.extend(self.parts(pid, 1.0 - known, 1.0));
             return;

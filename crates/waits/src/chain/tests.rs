@@ -10,7 +10,7 @@ use super::*;
 use crate::Frames;
 use crate::testing::*;
 use trainmon_sample::{
-    Access, Channel, ConnectionsSample, Descriptor, GpuDevice, GpuProcess, GpuSample, LockWait, Observation,
+    Access, Channel, ConnectionsSample, Descriptor, GpuProcess, GpuReading, GpuSample, LockWait, Observation,
     ProcessRole, ProcessSample, Sample, SampledProcess, SampledThread, SamplerSample, StackCount, StackFrame,
     StackWindow, StacksSample, ThreadRole, ThreadSample, ThreadStacks,
 };
@@ -40,10 +40,10 @@ struct MadeUpJob {
     no_syscall: bool,
     /// The workers are not torch's.
     own_workers: bool,
-    device_pct: Option<u32>,
-    /// Another process works on the device besides, percent.
+    gpu_pct: Option<u32>,
+    /// Another process works on the gpu besides, percent.
     others_pct: Option<u32>,
-    /// A process and the one that started it, which is not the trainer.
+    /// A process and the one that started it, which is not the rank.
     parent: Option<(u32, u32)>,
     /// CPU use of children of this process that were never seen, cores.
     children: Option<(u32, f64)>,
@@ -141,7 +141,7 @@ impl MadeUpJob {
         pids.dedup();
         let of = |pid: u32| self.actors.iter().filter(move |actor| actor.pid == pid);
         let role = |pid: u32| match pid {
-            TRAINER => ProcessRole::Trainer,
+            TRAINER => ProcessRole::Rank,
             _ if self.workers.contains(&pid) => ProcessRole::Worker,
             _ => ProcessRole::Other,
         };
@@ -198,8 +198,8 @@ impl MadeUpJob {
                 let aside = thread_role(actor) != ThreadRole::Main;
                 threads.push(SampledThread { tid: actor.tid, role: thread_role(actor), aside, rounds, seen: places });
             }
-            let trainer = (role(*pid) == ProcessRole::Worker).then_some(TRAINER);
-            processes.push(SampledProcess { id: id(*pid), role: role(*pid), trainer, threads, ..Default::default() });
+            let rank = (role(*pid) == ProcessRole::Worker).then_some(TRAINER);
+            processes.push(SampledProcess { id: id(*pid), role: role(*pid), rank, threads, ..Default::default() });
         }
         processes.sort_by_key(|process| process.role);
         let (out, inside): (Vec<u32>, Vec<u32>) = pids.iter().partition(|pid| self.outside.contains(pid));
@@ -223,14 +223,14 @@ impl MadeUpJob {
         let job = JobSample {
             sampler,
             connections: Some(Arc::new(connections)),
-            cuda_visible_devices: self.device_pct.map(|_| "0".into()),
+            cuda_visible_devices: self.gpu_pct.map(|_| "0".into()),
             ..job((at + 1) * 1000, inside)
         };
         let on = |pid, pct| GpuProcess { pid, memory_bytes: Some(1), sm_utilization_pct: Some(pct), compute: true };
-        let device = self.device_pct.map(|pct| GpuDevice {
+        let device = self.gpu_pct.map(|pct| GpuReading {
             utilization_pct: Some(pct + self.others_pct.unwrap_or(0)),
             processes: self.others_pct.map_or(vec![], |others| vec![on(TRAINER, pct), on(999, others)]),
-            ..GpuDevice::default()
+            ..GpuReading::default()
         });
         let gpus = device.map(|device| {
             let monotonic_ns = (at + 1) * 1000 * MS;
@@ -246,7 +246,7 @@ impl MadeUpJob {
         for at in 1..6 {
             frame = Some(rates.next(Arc::new(self.sample(at))));
         }
-        frame.unwrap().trainers[0].chain.clone().unwrap()
+        frame.unwrap().ranks[0].chain.clone().unwrap()
     }
 
     /// The ways of the last of some ticks as text with their percentages, the longest first.
@@ -286,7 +286,7 @@ const PIPE: &str = "pipe:[1]";
 const OTHER: &str = "pipe:[2]";
 const SOCKET: &str = "socket:[3]";
 
-/// A trainer that reads from worker 11.
+/// A rank that reads from worker 11.
 fn fed() -> MadeUpJob {
     MadeUpJob::default().main(TRAINER, &[reads(PIPE)]).channel(pipe(PIPE, &[TRAINER, 11], &[11]))
 }
@@ -294,17 +294,16 @@ fn fed() -> MadeUpJob {
 #[test]
 fn no_longer_for_the_device_than_it_works_where_a_thread_sleeps_with_the_lock() {
     let waits = MadeUpJob::default().main(TRAINER, &[futex(None)]).thread(TRAINER, 11, 0.0, 30, &[sleeps()]);
-    let with_device = |pct| MadeUpJob { device_pct: Some(pct), ..waits.clone() }.ways();
+    let with_gpu = |pct| MadeUpJob { gpu_pct: Some(pct), ..waits.clone() }.ways();
     // A tenth more of it, and 2% of the time, are let through.
-    assert_eq!(with_device(30), ["thread 10/11 Timer 65", "Device 35"]);
-    assert_eq!(with_device(100), ["Device 100"]);
+    assert_eq!(with_gpu(30), ["thread 10/11 Timer 65", "Gpu 35"]);
+    assert_eq!(with_gpu(100), ["Gpu 100"]);
     // Nobody else is known.
-    let alone =
-        |pct| MadeUpJob { device_pct: Some(pct), ..MadeUpJob::default().main(TRAINER, &[futex(None)]) }.ways();
-    assert_eq!(alone(30), ["Unknown 65", "Device 35"]);
-    assert_eq!(alone(85), ["Device 100"], "within what readings of its use differ by");
-    let shared = MadeUpJob { device_pct: Some(30), others_pct: Some(60), ..MadeUpJob::default() };
-    assert_eq!(shared.main(TRAINER, &[futex(None)]).ways(), ["Device 100"], "others use it as well");
+    let alone = |pct| MadeUpJob { gpu_pct: Some(pct), ..MadeUpJob::default().main(TRAINER, &[futex(None)]) }.ways();
+    assert_eq!(alone(30), ["Unknown 65", "Gpu 35"]);
+    assert_eq!(alone(85), ["Gpu 100"], "within what readings of its use differ by");
+    let shared = MadeUpJob { gpu_pct: Some(30), others_pct: Some(60), ..MadeUpJob::default() };
+    assert_eq!(shared.main(TRAINER, &[futex(None)]).ways(), ["Gpu 100"], "others use it as well");
 }
 
 #[test]
@@ -360,7 +359,7 @@ fn a_socket_with_a_time_limit_is_no_loader() {
     let input_wait = |scene: &MadeUpJob| {
         let mut rates = Frames::default();
         let frames = (1..6).map(|at| rates.next(Arc::new(scene.sample(at))));
-        frames.last().unwrap().trainers[0].split_s.input_wait
+        frames.last().unwrap().ranks[0].split_s.input_wait
     };
     let server = Channel {
         link: SOCKET.into(),
@@ -502,8 +501,8 @@ fn waits_that_end_while_they_are_looked_at_are_told_by_the_cpu_time() {
 
 #[test]
 fn who_sleeps_waits_for_the_device_while_that_works() {
-    for (pct, ways) in [(1, vec!["Timer 100"]), (20, vec!["Timer 80", "Device 20"]), (100, vec!["Device 100"])] {
-        let scene = MadeUpJob { device_pct: Some(pct), ..MadeUpJob::default() }.main(TRAINER, &[sleeps()]);
+    for (pct, ways) in [(1, vec!["Timer 100"]), (20, vec!["Timer 80", "Gpu 20"]), (100, vec!["Gpu 100"])] {
+        let scene = MadeUpJob { gpu_pct: Some(pct), ..MadeUpJob::default() }.main(TRAINER, &[sleeps()]);
         assert_eq!(scene.ways(), ways, "{pct}%");
         let chain = scene.chain();
         let lost: f64 = chain.paths.iter().map(|path| f64::from(path.idle_s)).sum();
@@ -667,7 +666,7 @@ fn threads_that_live_for_a_moment_are_told_by_what_they_compute() {
             vec!["Cpu 48", "thread 10/20 Cpu 52"],
         ),
         // It worked all the while that the loop waited.
-        ("the device", MadeUpJob { device_pct: Some(100), ..waits(0.45) }, vec!["Cpu 48", "Device 52"]),
+        ("the device", MadeUpJob { gpu_pct: Some(100), ..waits(0.45) }, vec!["Cpu 48", "Gpu 52"]),
         (
             "a worker's threads",
             MadeUpJob { ended: Some((11, 0.9)), ..fed() }.worker(11, &[futex(None)]),
@@ -707,8 +706,8 @@ fn threads_that_are_seen_for_a_moment_stand_for_those_that_are_not() {
     };
     let fetched = scene(&[futex(None)], &[receives(SOCKET), none(), none()]);
     assert_eq!(fetched.ways(), ["thread 10/0 Net(\"10.0.0.1:80\") 100"]);
-    let device = |pct| MadeUpJob { device_pct: Some(pct), ..fetched.clone() }.ways();
-    assert_eq!(device(40), ["thread 10/0 Net(\"10.0.0.1:80\") 54", "Device 46"]);
+    let device = |pct| MadeUpJob { gpu_pct: Some(pct), ..fetched.clone() }.ways();
+    assert_eq!(device(40), ["thread 10/0 Net(\"10.0.0.1:80\") 54", "Gpu 46"]);
     // It is there while the loop works: nobody waits for it.
     let beside = scene(&[running(), futex(None), futex(None)], &[receives(SOCKET), none(), none()]);
     assert_eq!(beside.ways(), ["Unknown 66", "Cpu 34"]);
@@ -872,14 +871,14 @@ fn threads_without_python_compute_for_whoever_calls_them() {
             let stacks = if at > 1 { Some(Arc::new(stacks(python))) } else { None };
             rates.next(Arc::new(Sample { stacks, ..scene.sample(at) }))
         });
-        frames.last().unwrap().trainers.remove(0)
+        frames.last().unwrap().ranks.remove(0)
     };
     let both: &[(u32, &str)] = &[(TRAINER, "main"), (20, "fill")];
     // What the numbers of another PID namespace are not.
     let elsewhere: &[(u32, &str)] = &[(1, "main")];
     for (python, makes_batches) in [(both, true), (&both[..1], false), (elsewhere, true)] {
-        let trainer = last(futex(None), python);
-        let split = trainer.measured();
+        let rank = last(futex(None), python);
+        let split = rank.measured();
         let (input, host) = if makes_batches { (0.48, 0.52) } else { (0.0, 1.0) };
         assert!(
             (split.input_wait - input).abs() < 0.05 && (split.host_busy - host).abs() < 0.05,
@@ -892,7 +891,7 @@ fn threads_without_python_compute_for_whoever_calls_them() {
 }
 
 #[test]
-fn a_worker_that_polls_for_what_the_trainer_writes_has_nothing_to_do() {
+fn a_worker_that_polls_for_what_the_rank_writes_has_nothing_to_do() {
     let polls = Observation { nfds: Some(1), timeout_ms: Some(1000), ..on(7, "do_poll", OTHER, false) };
     for (writer, has_nothing_to_do) in [(TRAINER, true), (12, false)] {
         let scene = MadeUpJob { own_workers: true, ..MadeUpJob::default() }
@@ -964,7 +963,7 @@ fn who_computes_for_others_runs_no_loop() {
             let stacks = if at == 2 { Some(Arc::new(seen.clone())) } else { None };
             frame = rates.next(Arc::new(Sample { stacks, ..scene.sample(at) }));
         }
-        assert_eq!(frame.trainers[0].chain.as_ref().unwrap().tid, tid, "{seen:?}");
+        assert_eq!(frame.ranks[0].chain.as_ref().unwrap().tid, tid, "{seen:?}");
     }
 }
 
@@ -981,7 +980,7 @@ fn the_loops_thread_is_followed_when_it_changes() {
     let mut next = |scene: &MadeUpJob| {
         at += 1;
         let frame = rates.next(Arc::new(scene.sample(at)));
-        frame.trainers[0].chain.as_ref().map(|chain| chain.tid)
+        frame.ranks[0].chain.as_ref().map(|chain| chain.tid)
     };
     let first = scene(20, 21);
     assert_eq!((0..5).map(|_| next(&first)).last(), Some(Some(20)));
@@ -999,7 +998,7 @@ fn no_time_counts_twice_or_backwards() {
     let mut seconds = |at: u64, sequence: u64| {
         let sample = scene.sample(at);
         let frame = rates.next(Arc::new(Sample { job: sample.job, ..tick(sequence, (sequence + 1) * 1000) }));
-        frame.trainers[0].chain.as_ref().map_or(0.0, |chain| chain.seconds)
+        frame.ranks[0].chain.as_ref().map_or(0.0, |chain| chain.seconds)
     };
     assert_eq!(seconds(1, 1), 0.0, "the first sample has none before it");
     assert!((seconds(2, 2) - 1.0).abs() < 0.07);
@@ -1100,7 +1099,7 @@ fn threads_that_come_and_go_leave_nothing_behind() {
             scene = scene.thread(TRAINER, tid, 0.01, 10, &[running(), futex(None)]);
         }
         let frame = rates.next(Arc::new(scene.sample(at)));
-        frame.trainers[0].chain.iter().for_each(adds_up);
+        frame.ranks[0].chain.iter().for_each(adds_up);
     }
     assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
 }
@@ -1145,12 +1144,12 @@ fn any_scene() -> impl Strategy<Value = MadeUpJob> {
         prop::option::of(0..100_u32),
         prop::collection::vec(11..14_u32, 0..3),
     )
-        .prop_map(|(main, threads, channels, locks, no_syscall, device_pct, workers)| {
+        .prop_map(|(main, threads, channels, locks, no_syscall, gpu_pct, workers)| {
             let scene = MadeUpJob {
                 channels,
                 locks,
                 no_syscall,
-                device_pct,
+                gpu_pct,
                 workers,
                 outside: vec![15],
                 ..MadeUpJob::default()
@@ -1175,13 +1174,13 @@ proptest! {
         let mut rates = Frames::default();
         for at in 1..4 {
             let frame = rates.next(Arc::new(scene.sample(at)));
-            for chain in frame.trainers.iter().filter_map(|trainer| trainer.chain.as_ref()) {
+            for chain in frame.ranks.iter().filter_map(|rank| rank.chain.as_ref()) {
                 adds_up(chain);
                 prop_assert!(at == 1 || chain.seconds > 0.0);
             }
-            for trainer in &frame.trainers {
-                let total = trainer.split_s.total();
-                prop_assert!((total - trainer.seconds_seen).abs() < 1e-6, "{} {}", total, trainer.seconds_seen);
+            for rank in &frame.ranks {
+                let total = rank.split_s.total();
+                prop_assert!((total - rank.seconds_seen).abs() < 1e-6, "{} {}", total, rank.seconds_seen);
             }
         }
         prop_assert!(begun.elapsed() < Duration::from_secs(30));

@@ -381,7 +381,7 @@ mod tests {
 
     #[test]
     fn a_poll_of_a_loader_of_ones_own_counts_once() {
-        // Eight tenths of the time in the poll, under a queue's name; the rest waits for the device.
+        // Eight tenths of the time in the poll, under a queue's name; the rest waits for the gpu.
         let stacks = samples(&[(Activity::QueueWait, 160), (Activity::Sync, 40)]);
         let corrected = correct(&measured(0.8, 0.8, 0.0), &stacks).unwrap();
         assert!((corrected.split.input_wait - 0.8).abs() < 0.01, "{:?}", corrected.split);
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_stacks_of_a_trainer_count() {
+    fn the_newest_stacks_of_a_rank_count() {
         let mut recent = RecentActivities::default();
         for second in 0..80 {
             let activity = if second < 75 { Activity::Python } else { Activity::Forward };

@@ -1,5 +1,5 @@
 //! What a single stack says its thread was doing, by the patterns of its frames. The training loop and a worker's first
-//! thread are read by different rules, see [`trainer_activity`] and [`worker_activity`].
+//! thread are read by different rules, see [`rank_activity`] and [`worker_activity`].
 
 use super::patterns::{Pattern, holds_stored_arrays, last_part, pattern};
 use crate::taxonomy::Activity;
@@ -49,7 +49,7 @@ fn has_one_of(parts: &str, text: &str) -> bool {
 /// workers do. Elsewhere the innermost known frame decides: a framework's optimizer calls the whole step as a closure,
 /// so the outermost would always be the optimizer. A wait of the standard library without a known frame is for
 /// something that the code does not name: a future's result, an answer over a pipe, the next event, the end of a child.
-pub(super) fn trainer_activity(stack: &[KnownFrame<'_>]) -> Activity {
+pub(super) fn rank_activity(stack: &[KnownFrame<'_>]) -> Activity {
     let has = |wanted: Pattern| has(stack, wanted);
     if let Some(fetch) = stack.iter().position(|seen| seen.pattern == Pattern::Fetch) {
         return stage(stack, fetch);
@@ -293,7 +293,7 @@ pub(super) fn makes_what_is_trained_on(stack: &[KnownFrame<'_>]) -> bool {
 
 /// Matches `prefetch`, `producer`, `fill_queue`, `tokenize_text`, `_augment`.
 fn named_for_feeding(name: &str) -> bool {
-    const WORDS: &str = "prefetch prefetcher prefetching producer produce feeder feed fill filler loader preload preloader reader \
+    const WORDS: &str = "prefetch prefetcher prefetching producer produce queue_thread feed fill filler loader preload preloader reader \
         batch batches batcher sample samples sampler augment augmentation tokenize tokenise tokenizer encode collate unpack \
         preprocess prepare parse data dataset";
     let name = name.trim_start_matches('_').to_ascii_lowercase();

@@ -18,8 +18,8 @@ impl ProcessStacks {
             (&mut self.fed, more.fed),
             (&mut self.validated, more.validated),
             (&mut self.in_fetch, more.in_fetch),
-            (&mut self.feeder.0, more.feeder.0),
-            (&mut self.feeder.1, more.feeder.1),
+            (&mut self.queue_thread.0, more.queue_thread.0),
+            (&mut self.queue_thread.1, more.queue_thread.1),
             (&mut self.aside.0, more.aside.0),
             (&mut self.aside.1, more.aside.1),
         ];
@@ -58,7 +58,7 @@ impl CodePlace {
 #[derive(Debug, Clone, Default)]
 pub struct StackSums {
     /// Training processes.
-    pub trainers: BTreeMap<ProcessId, ProcessStacks>,
+    pub ranks: BTreeMap<ProcessId, ProcessStacks>,
     /// Workers.
     pub workers: BTreeMap<ProcessId, ProcessStacks>,
 }
@@ -83,15 +83,15 @@ impl StackSums {
 
     /// Adds a process's stacks; if it already has some, only if `more`.
     fn add(&mut self, stacks: &ProcessStacks, more: bool) {
-        let sums = if stacks.role == ProcessRole::Worker { &mut self.workers } else { &mut self.trainers };
+        let sums = if stacks.role == ProcessRole::Worker { &mut self.workers } else { &mut self.ranks };
         if more || !sums.contains_key(&stacks.id) {
             sums.entry(stacks.id).or_default().add(stacks);
         }
     }
 
     /// The training processes' stacks as one; only one rank's if `only` is set.
-    pub fn all_trainers(&self, only: Option<ProcessId>) -> ProcessStacks {
-        let asked = self.trainers.iter().filter(|(id, _)| only.is_none_or(|only| **id == only));
+    pub fn all_ranks(&self, only: Option<ProcessId>) -> ProcessStacks {
+        let asked = self.ranks.iter().filter(|(id, _)| only.is_none_or(|only| **id == only));
         ProcessStacks::sum(asked.map(|(_, sum)| sum))
     }
 

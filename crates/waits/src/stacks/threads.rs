@@ -43,7 +43,7 @@ pub(crate) fn python_threads(window: &StackWindow) -> Vec<PythonThread> {
             let counts = [
                 (&mut found.samples, true),
                 (&mut found.trains, trains),
-                (&mut found.steps, trains && (!waits(&seen) || seen.iter().any(waits_for_device))),
+                (&mut found.steps, trains && (!waits(&seen) || seen.iter().any(waits_for_gpu))),
                 (&mut found.iterates, has(&seen, Pattern::LoaderNext)),
                 (&mut found.takes, takes && !has(&seen, Pattern::QueuePut)),
                 (&mut found.sleeps, sleeps(&seen)),
@@ -55,7 +55,7 @@ pub(crate) fn python_threads(window: &StackWindow) -> Vec<PythonThread> {
     threads.collect()
 }
 
-fn waits_for_device(seen: &KnownFrame<'_>) -> bool {
+fn waits_for_gpu(seen: &KnownFrame<'_>) -> bool {
     seen.pattern == Pattern::Is(Activity::Sync) || named_for_sync(last_part(&seen.frame.function))
 }
 

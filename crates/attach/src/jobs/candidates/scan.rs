@@ -31,13 +31,13 @@ pub struct Places {
 
 /// What one process does on all GPUs.
 #[derive(Debug, Clone, Copy, Default)]
-struct GpuUse {
+struct ProcessGpuUse {
     memory_bytes: u64,
     /// Percent, summed over GPUs.
     pct: Option<f64>,
 }
 
-type GpuUsers = BTreeMap<u32, GpuUse>;
+type GpuUsers = BTreeMap<u32, ProcessGpuUse>;
 
 /// The GPUs, asked on a thread of their own, one call outstanding.
 #[derive(Debug)]

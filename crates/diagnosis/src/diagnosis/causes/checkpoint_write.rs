@@ -41,31 +41,30 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     ..CauseSpec::in_class(Class::Io)
 };
 
-fn judge(case: &RuleInput<'_>) -> Option<Judgement> {
+fn judge(case: &RuleInput<'_>) -> Option<Judgment> {
     let main = case.main;
     let saving = main.shares.checkpoint.min(case.window.device_idle());
     if !(saving >= CHECKPOINT && saving > case.lost) {
         return None;
     }
-    let mut judgement = Judgement::new(Cause::CheckpointWrite, BY_SAVING.at(saving));
+    let mut judgment = Judgment::new(Cause::CheckpointWrite, BY_SAVING.at(saving));
     if flushes(main) {
-        judgement =
-            judgement.meaning("the loop waits for its writes to reach the disk; its stacks show no checkpoint");
+        judgment = judgment.meaning("the loop waits for its writes to reach the disk; its stacks show no checkpoint");
     } else if main.shares.checkpoint > LARGER_HALF {
-        judgement.phase = Phase::Checkpoint;
+        judgment.phase = Phase::Checkpoint;
     }
     // Without stacks and without waits for the disk, a loop that writes a long log looks the same, all the more if it never stops
     // writing.
     if main.stacks.is_none() && main.waits(Wait::DiskWrite) < WRITTEN.value * main.shares.checkpoint {
         let words = "the loop writes a lot, which may be a log rather than a checkpoint";
         let other = "the loop may be writing a log: check which files grow";
-        judgement = judgement.less_sure(if main.saving >= ALL_ALONG { GUESSED } else { INFERRED }, words).other(
+        judgment = judgment.less_sure(if main.saving >= ALL_ALONG { GUESSED } else { INFERRED }, words).other(
             Cause::MainThread,
             PERHAPS,
             other,
         );
     }
-    Some(judgement)
+    Some(judgment)
 }
 
 /// The loop waits for the disk to take what it writes, but its stacks are hardly ever in code that saves state.

@@ -28,13 +28,13 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         }
         let sure = BY_COLLECTIVES.at(collectives);
         let Some(late) = late_in_turn(case.window) else {
-            return Some(Judgement::new(Cause::Communication, sure));
+            return Some(Judgment::new(Cause::Communication, sure));
         };
         let words = format!(
             "each rank is late in turn with its own work on the host, and the others wait for it {} of the time",
             percent(late)
         );
-        Some(Judgement::new(Cause::MainThread, sure).meaning(words))
+        Some(Judgment::new(Cause::MainThread, sure).meaning(words))
     },
     signals: &[MAIN_STACKS, MAIN_WAIT, CHAIN, DEVICE, POWER],
     source: "frames of torch/distributed/distributed_c10d.py. A rank that waits in a collective kernel reads close \
@@ -64,8 +64,8 @@ pub(super) fn late_in_turn(window: &Features) -> Option<f64> {
 
 /// Several ranks whose GPUs are busy but barely filled. A rank that waits in a collective kernel is also busy at low power,
 /// and if the exchange itself is slow, all ranks are.
-pub(super) fn at_low_power(case: &RuleInput<'_>) -> Option<Judgement> {
-    (case.window.trainers > 1).then(|| {
+pub(super) fn at_low_power(case: &RuleInput<'_>) -> Option<Judgment> {
+    (case.window.ranks > 1).then(|| {
         case.found(Cause::Communication, GUESSED).other(
             Cause::UnderFilled,
             EVEN_CHANCE,

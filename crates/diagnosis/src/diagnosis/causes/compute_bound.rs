@@ -8,17 +8,17 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     meaning: "nothing is holding this run back",
     rule: &[KEPT_BUSY, "no other cause of this class fits"],
     judge: |case| {
-        let gpu = case.busy_device()?;
-        let judgement = case.found(Cause::ComputeBound, 1.0);
+        let gpu = case.busy_gpu()?;
+        let judgment = case.found(Cause::ComputeBound, 1.0);
         if gpu.throttled >= throttled::GPU_THROTTLED {
-            return Some(judgement.other(Cause::Throttled, PERHAPS, "the power limit holds the clocks down"));
+            return Some(judgment.other(Cause::Throttled, PERHAPS, "the power limit holds the clocks down"));
         }
-        Some(judgement)
+        Some(judgment)
     },
     signals: &[DEVICE, POWER, MAIN_WAIT],
     source: "NVML: utilization is the share of the last sample period in which a kernel ran; high power with it \
         means that the kernels fill the GPU",
-    confirmed: Confirmed::LabelledWorkloads,
+    confirmed: Confirmed::LabeledWorkloads,
     limits: "without power readings, a GPU that is busy with small kernels looks the same (under-filled). A host \
         that spins while it waits for the GPU looks busy, but is not the limit",
     advice: advice![

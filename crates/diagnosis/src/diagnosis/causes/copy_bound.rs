@@ -16,27 +16,27 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     meaning: "copies over PCIe take the time",
     rule: &[
         "at least `pcie_busy` of the PCIe link's rate is in use",
-        "the GPU is busy less than `device_busy` of the time (copies are not kernels), or it is busy and draws \
+        "the GPU is busy less than `gpu_busy` of the time (copies are not kernels), or it is busy and draws \
          less than `low_power`",
         "or the GPU runs dry, the loop works at least `host_work` of the time, and, with stacks, at least \
          `larger_half` of that is at lines that copy to the GPU: the host copies from pageable memory itself",
         "without stacks, instead: at least `much_traffic` of the link's rate is in use",
     ],
     judge: |case| {
-        if let Some(gpu) = case.busy_device() {
+        if let Some(gpu) = case.busy_gpu() {
             return if gpu.low_power() { gpu.link().map(|_| case.found(Cause::CopyBound, INFERRED)) } else { None };
         }
         // Copies are not kernels: a GPU behind a full link shows as idle.
         let gpu = case.dry_device()?;
         match gpu.link() {
-            Some(used) => Some(Judgement::new(Cause::CopyBound, BY_LINK_USE.at(used))),
+            Some(used) => Some(Judgment::new(Cause::CopyBound, BY_LINK_USE.at(used))),
             None => on_the_host(case, gpu),
         }
     },
     signals: &[PCIE, DEVICE, POWER],
     source: "nvmlDeviceGetPcieThroughput samples 20 ms per query; the link carries generation x width, minus 10 to \
         20 percent for its protocol. The host stages a cudaMemcpy from pageable memory (CUDA programming guide)",
-    confirmed: Confirmed::LabelledWorkloads,
+    confirmed: Confirmed::LabeledWorkloads,
     limits: "each sample is short, so bursts are missed or overstated. Only stacks tell copies from pageable \
         memory from other work on the host",
     advice: advice![
@@ -75,12 +75,12 @@ fn by_the_host(window: &Features) -> Option<(f64, f64)> {
 }
 
 /// The host itself copies, from memory that is not pinned.
-fn on_the_host(case: &RuleInput<'_>, gpu: &Device) -> Option<Judgement> {
+fn on_the_host(case: &RuleInput<'_>, gpu: &Device) -> Option<Judgment> {
     if case.main.stacks.is_some() {
         return by_the_host(case.window).map(|(_, part)| case.found(Cause::CopyBound, BY_STACKS.at(part)));
     }
     let copies = case.main.shares.host_busy >= HOST_WORK && gpu.pcie.is_some_and(|used| used >= MUCH_TRAFFIC);
     let words = "without stacks, other work on the host looks the same as these copies";
-    let judgement = Judgement::new(Cause::CopyBound, EVEN_CHANCE).doubt(words);
-    copies.then(|| judgement.other(Cause::MainThread, PERHAPS, words))
+    let judgment = Judgment::new(Cause::CopyBound, EVEN_CHANCE).doubt(words);
+    copies.then(|| judgment.other(Cause::MainThread, PERHAPS, words))
 }

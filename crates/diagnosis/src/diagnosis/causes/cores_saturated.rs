@@ -44,19 +44,19 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
             // Training on the CPU also fills the CPUs, but not with many processes.
             queueing.full && (case.window.gpu.is_some() || crowd.is_some())
         };
-        let mut judgement = saturated.then(|| Judgement::new(Cause::CoresSaturated, queueing.confidence))?;
+        let mut judgment = saturated.then(|| Judgment::new(Cause::CoresSaturated, queueing.confidence))?;
         if crowd == Some(Crowd::Processes) && !queueing.of_workers {
-            judgement = judgement.meaning("the job has more processes at work than CPUs, and they queue");
+            judgment = judgment.meaning("the job has more processes at work than CPUs, and they queue");
         }
         if case.window.cpu.full.is_some_and(|full| full < CPUS_FREE) {
             let words = "threads queue although CPUs are free: a limit that trainmon cannot see, such as a container's, may \
                          hold them back";
             let quota = "a CPU quota that trainmon cannot read may hold the job back";
-            judgement = judgement.less_sure(GUESSED, words).other(Cause::CgroupThrottled, EVEN_CHANCE, quota);
+            judgment = judgment.less_sure(GUESSED, words).other(Cause::CgroupThrottled, EVEN_CHANCE, quota);
         }
         // Other processes use the smaller part, or they would be the cause.
         let shared = starvation::others_hold(&case.window.cpu);
-        Some(judgement.less_sure_if(shared, GUESSED, "other processes use part of the CPUs"))
+        Some(judgment.less_sure_if(shared, GUESSED, "other processes use part of the CPUs"))
     },
     signals: &[CPUS, WORKER_TIME, MAIN_TIME, MAIN_WAIT],
     source: "kernel Documentation/scheduler/sched-stats.rst: the second field of schedstat is the time spent \

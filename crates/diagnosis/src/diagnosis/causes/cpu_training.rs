@@ -25,11 +25,11 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
             return None;
         }
         if may_be_set_up(case) {
-            return case.window.goes_round().then(|| Judgement::new(Cause::CpuTraining, EVEN_CHANCE));
+            return case.window.goes_round().then(|| Judgment::new(Cause::CpuTraining, EVEN_CHANCE));
         }
-        let judgement = Judgement::new(Cause::CpuTraining, BY_CORES.at(case.main.cores()));
+        let judgment = Judgment::new(Cause::CpuTraining, BY_CORES.at(case.main.cores()));
         let words = "the machine has a GPU that the job does not use";
-        Some(judgement.less_sure_if(case.window.gpu_seen, INFERRED, words))
+        Some(judgment.less_sure_if(case.window.gpu_seen, INFERRED, words))
     },
     signals: &[MAIN_TIME, STEPS, CPUS, DEVICE],
     source: "torch's CPU kernels share their work among threads; a single thread cannot use more than one CPU",

@@ -13,7 +13,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         "more certain if the disk is busy at least `disk_busy` of the time",
         "no I/O limit, no re-reading of evicted pages and no network file system explains it",
     ],
-    judge: |case| source::judgement(case, Cause::DiskBandwidth, source::by_disk_use(case)),
+    judge: |case| source::judgment(case, Cause::DiskBandwidth, source::by_disk_use(case)),
     signals: &[WORKER_WAIT, DISKS, READS, MOUNTS, MAIN_WAIT],
     source: "kernel Documentation/admin-guide/iostats.rst. A thread that reads what is not in memory sleeps in \
         folio_wait_bit_common, state D (measured on Linux 6.18)",

@@ -79,10 +79,10 @@ const OF_WORKERS: CauseSpec = CauseSpec {
 };
 
 /// The workers wait for each other.
-fn take_turns(case: &RuleInput<'_>) -> Option<Judgement> {
+fn take_turns(case: &RuleInput<'_>) -> Option<Judgment> {
     let workers = case.slow_workers().filter(|workers| workers.count > 1 && workers.lock_wait >= TAKE_TURNS)?;
-    let judgement = case.found(Cause::Lock, BY_TURNS.at(workers.lock_wait));
+    let judgment = case.found(Cause::Lock, BY_TURNS.at(workers.lock_wait));
     let words =
         "trainmon did not see the lock itself: a wait for room in a queue that the workers share looks the same";
-    Some(Judgement { class: Class::DataLoader, ..judgement.less_sure(INFERRED, words) })
+    Some(Judgment { class: Class::DataLoader, ..judgment.less_sure(INFERRED, words) })
 }

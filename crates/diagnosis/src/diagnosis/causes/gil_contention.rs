@@ -30,7 +30,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         }
         let main = case.main;
         let trains_on_cpu = case.computes_on_cpu() && !cpu_training::may_be_set_up(case);
-        let idle = case.device_kept_idle().is_some() || trains_on_cpu;
+        let idle = case.gpu_kept_idle().is_some() || trains_on_cpu;
         let others_waits = [
             Activity::Waiting,
             Activity::QueueWait,
@@ -43,7 +43,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         let takes_turns = main.waits(Wait::Running) >= TAKES_TURNS && case.main.cores() < COMPUTE_THREADS;
         let contends = main.other_threads.busy == 1 && main.waits(Wait::Futex) >= LOCK_WAITS && takes_turns;
         (idle && contends && main.other_threads.torch < HARDLY && !other_wait).then(|| {
-            Judgement::new(Cause::GilContention, BY_FUTEX_WAITS.at(main.waits(Wait::Futex)))
+            Judgment::new(Cause::GilContention, BY_FUTEX_WAITS.at(main.waits(Wait::Futex)))
                 .doubt("the lock itself cannot be seen: a thread that prepares batches looks the same")
         })
     },

@@ -23,7 +23,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         "with stacks: the same line of the user's code is the innermost again and again",
     ],
     judge: |case| {
-        let gpu = case.device_idle_by_host()?;
+        let gpu = case.gpu_idle_by_host()?;
         // Without the syncs, host and GPU would overlap, and the longer of the two would set the pace. A wait that spins
         // looks like work, but the stacks then show one line that reads a value back. A thread that is at that line for longer
         // than the GPU works does something else there, such as `.tolist()` of an array or garbage collection.
@@ -35,8 +35,8 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         let waits = sync >= SYNC && gpu.job_busy >= working && by_host && !works_in_long_pieces(case);
         let words = "without stacks, trainmon cannot see what the loop does between its waits";
         waits.then(|| {
-            let judgement = case.found(Cause::HostDeviceSync, BY_WORK_BETWEEN.at(shares.host_busy));
-            judgement.less_sure_if(case.main.stacks.is_none(), INFERRED, words)
+            let judgment = case.found(Cause::HostDeviceSync, BY_WORK_BETWEEN.at(shares.host_busy));
+            judgment.less_sure_if(case.main.stacks.is_none(), INFERRED, words)
         })
     },
     signals: &[MAIN_WAIT, MAIN_STACKS, DEVICE, STEPS],

@@ -20,14 +20,14 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
             return None;
         }
         let by_reads = if case.main.stacks.is_some() { 1.0 } else { INFERRED.value };
-        let judgement = source::less_sure_of_makers(case, case.found(Cause::InProcessLoading, by_reads));
+        let judgment = source::less_sure_of_makers(case, case.found(Cause::InProcessLoading, by_reads));
         let words = "most of the waiting could not be traced, so it may not be for data";
-        let judgement = judgement.less_sure_if(is_mostly_untraced(case), GUESSED, words);
+        let judgment = judgment.less_sure_if(is_mostly_untraced(case), GUESSED, words);
         if case.window.gpu.is_none() && case.window.loads_by_reads() {
             let words = "a model that trains on the CPU looks the same";
-            return Some(judgement.less_sure(GUESSED, words).other(Cause::CpuTraining, PERHAPS, words));
+            return Some(judgment.less_sure(GUESSED, words).other(Cause::CpuTraining, PERHAPS, words));
         }
-        Some(with_disk(case, judgement))
+        Some(with_disk(case, judgment))
     },
     signals: &[MAIN_STACKS, MAIN_WAIT, READS, DEVICE],
     source: "torch.utils.data documentation: with num_workers=0, loading runs in the calling process, so it never \
@@ -120,15 +120,15 @@ fn is_mostly_untraced(case: &RuleInput<'_>) -> bool {
 }
 
 /// Adds the disk, if the loop waits for it during a good part of its loading.
-fn with_disk(case: &RuleInput<'_>, judgement: Judgement) -> Judgement {
+fn with_disk(case: &RuleInput<'_>, judgment: Judgment) -> Judgment {
     let disk = case.main.disk();
     if case.main.stacks.is_none() || source::makers(case.window).is_some() || disk < CLEARLY_LOST.value * case.lost {
-        return judgement;
+        return judgment;
     }
     let words = format!("the loop itself waits for the disk {} of the time", percent(disk));
-    let judgement = judgement.less_sure(INFERRED, "part of the wait is for the disk");
-    let sure = judgement.confidence * disk / case.lost;
-    judgement.other(Cause::DiskBandwidth, sure, words)
+    let judgment = judgment.less_sure(INFERRED, "part of the wait is for the disk");
+    let sure = judgment.confidence * disk / case.lost;
+    judgment.other(Cause::DiskBandwidth, sure, words)
 }
 
 /// What is gained by loading while the step runs; exact only with stacks.

@@ -15,7 +15,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         let io = &case.window.io;
         let near = |used: f64, limit: Option<f64>| limit.is_some_and(|most| used >= NEAR_LIMIT.value * most);
         let limited = near(io.read_s(), io.limit_bytes_per_s) || near(io.reads_per_s.unwrap_or(0.0), io.limit_iops);
-        if limited { source::judgement(case, Cause::IoThrottled, 1.0) } else { None }
+        if limited { source::judgment(case, Cause::IoThrottled, 1.0) } else { None }
     },
     signals: &[IO_LIMITS, READS, WORKER_WAIT, DISKS],
     source: "kernel Documentation/admin-guide/cgroup-v2.rst, io.max: reads beyond the limit are delayed",

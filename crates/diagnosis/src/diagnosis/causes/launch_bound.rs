@@ -23,7 +23,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         "no other thread of the process, except torch's own, works as long as `helped`",
     ],
     judge: |case| {
-        let gpu = case.device_idle_by_host()?;
+        let gpu = case.gpu_idle_by_host()?;
         let launches = match &case.main.stacks {
             Some(stacks) => {
                 let waits = case.main.shares.device_sync;

@@ -30,7 +30,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         // Spinning while it waits for the GPU is not work.
         let host = case.main.shares.host_busy;
         let works = host >= HOST_WORK || host_device_sync::works_in_long_pieces(case);
-        if case.device_idle_by_host().is_some() && works {
+        if case.gpu_idle_by_host().is_some() && works {
             return Some(or_loading(case, case.found(Cause::MainThread, BY_HOST_WORK.at(host))));
         }
         on_the_cpu(case)
@@ -58,7 +58,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
 
 /// Without a GPU: the loop's stacks are mostly in code outside the model. A loop that computes on several CPUs may run a model that
 /// has no frames of its own, so in that case the model must be seen too.
-fn on_the_cpu(case: &RuleInput<'_>) -> Option<Judgement> {
+fn on_the_cpu(case: &RuleInput<'_>) -> Option<Judgment> {
     let stacks = case.main.stacks.as_ref()?;
     // Without a GPU, a sync is a wait for the model, and so is a compiled step.
     let compiled = stacks.shares.get(Activity::Sync) + stacks.shares.get(Activity::Graph);
@@ -72,9 +72,9 @@ fn on_the_cpu(case: &RuleInput<'_>) -> Option<Judgement> {
         return None;
     }
     let sure = if seen { BY_LEAD_OVER_MODEL.at(lead) } else { BY_LEAD_OVER_MODEL.at(lead).min(EVEN_CHANCE.value) };
-    let judgement =
-        Judgement::new(Cause::MainThread, sure).meaning("Python code outside the model takes most of its time");
-    Some(judgement.other(Cause::CpuTraining, PERHAPS, "no GPU is in use"))
+    let judgment =
+        Judgment::new(Cause::MainThread, sure).meaning("Python code outside the model takes most of its time");
+    Some(judgment.other(Cause::CpuTraining, PERHAPS, "no GPU is in use"))
 }
 
 /// Names the function that does most of the work, and what its end would gain.
@@ -93,15 +93,15 @@ fn sharpen(first: &mut Advice, window: &Features) {
 
 /// Less sure without stacks, which show what the loop does: a spinning wait for the GPU looks the same, and so does a copy from
 /// pageable memory. The loop may also make the batches itself, or receive them from workers other than torch's.
-pub(super) fn or_loading(case: &RuleInput<'_>, judgement: Judgement) -> Judgement {
+pub(super) fn or_loading(case: &RuleInput<'_>, judgment: Judgment) -> Judgment {
     let (cause, words) = match &case.window.workers {
-        _ if case.main.stacks.is_some() => return judgement,
+        _ if case.main.stacks.is_some() => return judgment,
         None => (Cause::InProcessLoading, "the job has no workers, so the loop may be making the batches itself"),
         Some(workers) if workers.unnamed => (Cause::HandOver, "the loop may be receiving batches"),
         Some(_) => {
-            return judgement.less_sure(GUESSED, "without stacks, trainmon cannot see what the loop works on");
+            return judgment.less_sure(GUESSED, "without stacks, trainmon cannot see what the loop works on");
         }
     };
-    let judgement = judgement.less_sure(GUESSED, "without stacks, getting batches in the loop looks the same");
-    judgement.other(cause, PERHAPS, words)
+    let judgment = judgment.less_sure(GUESSED, "without stacks, getting batches in the loop looks the same");
+    judgment.other(cause, PERHAPS, words)
 }

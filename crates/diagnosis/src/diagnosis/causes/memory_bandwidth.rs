@@ -15,13 +15,13 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         "the memory controller (or DRAM, where GPM is available) is in use at least `memory_busy` of the time",
     ],
     judge: |case| {
-        let memory = case.busy_device()?.memory_busy.unwrap_or(0.0);
+        let memory = case.busy_gpu()?.memory_busy.unwrap_or(0.0);
         (memory >= MEMORY_BUSY).then(|| case.found(Cause::MemoryBandwidth, INFERRED))
     },
     signals: &[DEVICE, DEVICE_MEMORY],
     source: "nvmlUtilization_t.memory: share of time in which GPU memory was read or written; GPM's DRAM activity \
         measures the bandwidth itself",
-    confirmed: Confirmed::LabelledWorkloads,
+    confirmed: Confirmed::LabeledWorkloads,
     limits: "without GPM, the number counts time with any access rather than bandwidth, so it overstates",
     advice: advice![
         "Fuse elementwise operations; use bf16 and channels_last"

@@ -5,7 +5,7 @@
 //! The list below is the order of decision: a rule is tried only if none before it held.
 
 mod fits;
-mod judgement;
+mod judgment;
 mod names;
 mod rule_input;
 mod source;
@@ -70,8 +70,8 @@ use super::signals::{Side, Signal};
 use super::thresholds::{self, *};
 use super::what_if::{self, Capacity, Loop, Prediction};
 use fits::*;
-pub use judgement::Finding;
-pub(super) use judgement::Judgement;
+pub use judgment::Finding;
+pub(super) use judgment::Judgment;
 pub use names::{named, near};
 pub(super) use rule_input::{Known, RuleInput};
 use spec::without_what_is_lost;
@@ -201,7 +201,7 @@ impl Cause {
     }
 
     /// Whether its rule holds, and how certain that is.
-    pub(super) fn judge(self, case: &RuleInput<'_>) -> Option<Judgement> {
+    pub(super) fn judge(self, case: &RuleInput<'_>) -> Option<Judgment> {
         (self.spec().judge)(case)
     }
 }
@@ -212,7 +212,7 @@ impl fmt::Display for Cause {
     }
 }
 
-impl Judgement {
+impl Judgment {
     /// What it blames, the largest share first, given what is known of its cause.
     pub fn culprits(&self, spec: Option<&CauseSpec>, window: &Features) -> Vec<Culprit> {
         let mut found: Vec<Culprit> = match spec {

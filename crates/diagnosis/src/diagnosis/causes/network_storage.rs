@@ -25,7 +25,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     ],
     judge: |case| {
         let io = &case.window.io;
-        let found = |factor: f64| source::judgement(case, Cause::NetworkStorage, factor);
+        let found = |factor: f64| source::judgment(case, Cause::NetworkStorage, factor);
         match case.slow_workers() {
             Some(workers) if io.network || workers.waits_mostly(workers.socket_wait) => found(1.0),
             Some(_) if sleep_most(case.window) => {

@@ -15,7 +15,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
          another finding and not the cause",
     ],
     judge: |case| match starvation::queueing(case).filter(|queueing| queueing.behind_others) {
-        Some(queueing) => Some(without_them(Judgement::new(Cause::NoisyNeighbour, queueing.confidence), case)),
+        Some(queueing) => Some(without_them(Judgment::new(Cause::NoisyNeighbour, queueing.confidence), case)),
         None if starvation::others_hold(&case.window.cpu) => starvation::queues_alone(case, Cause::NoisyNeighbour),
         None => None,
     },
@@ -45,13 +45,13 @@ fn sharpen(first: &mut Advice, window: &Features) {
 
 /// Adds what would still hold the loop back without the other processes: the workers' own time for a batch, without their queueing,
 /// may be longer than the loop's step. If that is the larger part of the wait, it becomes the cause, and the processes a finding.
-fn without_them(judgement: Judgement, case: &RuleInput<'_>) -> Judgement {
-    let (Some(fed), Some(_)) = (Loop::from_window(case.window), case.slow_workers()) else { return judgement };
+fn without_them(judgment: Judgment, case: &RuleInput<'_>) -> Judgment {
+    let (Some(fed), Some(_)) = (Loop::from_window(case.window), case.slow_workers()) else { return judgment };
     let fed = fed.undisturbed(case.window);
     let step_s = fed.step_with(fed.workers);
     let left_s = step_s - fed.floor_s();
     if left_s < LOST_WAIT.value * step_s {
-        return judgement;
+        return judgment;
     }
     let sure = rule_input::LOST.at(left_s / step_s.max(f64::MIN_POSITIVE));
     let undisturbed = RuleInput { sure, undisturbed: true, known: Known::default(), ..case.clone() };
@@ -60,11 +60,11 @@ fn without_them(judgement: Judgement, case: &RuleInput<'_>) -> Judgement {
     // The larger part of the wait is what to change first.
     if left_s > LARGER_HALF.value * (fed.step_s - fed.floor_s()) && left.cause.is_some() {
         let words = "other processes use CPUs too: queueing behind them is the smaller part of the wait";
-        let left = Judgement { confidence: left.confidence * INFERRED.value, ..left };
-        return left.beside(Cause::NoisyNeighbour, judgement.confidence * GUESSED.value, words);
+        let left = Judgment { confidence: left.confidence * INFERRED.value, ..left };
+        return left.beside(Cause::NoisyNeighbour, judgment.confidence * GUESSED.value, words);
     }
-    let confidence = (left.confidence * INFERRED.value).min(judgement.confidence);
+    let confidence = (left.confidence * INFERRED.value).min(judgment.confidence);
     let cause = left.cause.unwrap_or(Cause::TooFewWorkers);
     let words = format!("without the other processes, the loop would still wait: {}", cause.spec().headline);
-    judgement.beside(cause, confidence, words)
+    judgment.beside(cause, confidence, words)
 }

@@ -13,7 +13,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     rule: &[LOOP_LOSES, SOURCE_IS_SLOW, "at least `refault` had been in the page cache before"],
     judge: |case| {
         let again = case.window.io.refaulted.is_some_and(|part| part >= REFAULT);
-        if again { source::judgement(case, Cause::PageCacheMiss, 1.0) } else { None }
+        if again { source::judgment(case, Cause::PageCacheMiss, 1.0) } else { None }
     },
     signals: &[REFAULTS, READS, WORKER_WAIT, DISKS],
     source: "mm/workingset.c: workingset_refault_file counts pages that were evicted and are needed again. A cold \

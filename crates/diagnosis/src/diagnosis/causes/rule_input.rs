@@ -1,6 +1,6 @@
 //! What a rule is given: a window, and where in it the loop loses its time.
 
-use super::{Cause, Judgement};
+use super::{Cause, Judgment};
 use crate::diagnosis::account::Account;
 use crate::diagnosis::features::{Device, Features, LoopThread, Workers};
 use crate::diagnosis::thresholds::*;
@@ -78,8 +78,8 @@ impl<'a> RuleInput<'a> {
     }
 
     /// Blames a cause of this bottleneck; `factor` is below 1 if a sign is missing.
-    pub fn found(&self, cause: Cause, factor: impl Into<f64>) -> Judgement {
-        Judgement::new(cause, self.sure * factor.into())
+    pub fn found(&self, cause: Cause, factor: impl Into<f64>) -> Judgment {
+        Judgment::new(cause, self.sure * factor.into())
     }
 
     /// The loop's largest loss is this wait.
@@ -119,7 +119,7 @@ impl<'a> RuleInput<'a> {
     }
 
     /// The GPU, if it is busy: the loop loses nothing.
-    pub fn busy_device(&self) -> Option<&'a Device> {
+    pub fn busy_gpu(&self) -> Option<&'a Device> {
         self.device().filter(|gpu| gpu.job_busy >= DEVICE_BUSY)
     }
 
@@ -135,7 +135,7 @@ impl<'a> RuleInput<'a> {
 
     /// The GPU, if the host keeps it idle. Only idle time outside waits for the GPU counts: a loop that waits for the GPU most of
     /// the time and lets it idle a little is as good as GPU-bound.
-    pub fn device_kept_idle(&self) -> Option<&'a Device> {
+    pub fn gpu_kept_idle(&self) -> Option<&'a Device> {
         let shares = &self.main.shares;
         let is_kept =
             |gpu: &&Device| 1.0 - gpu.job_busy >= DRY || shares.input_wait >= HARDLY || shares.checkpoint >= HARDLY;
@@ -144,9 +144,9 @@ impl<'a> RuleInput<'a> {
 
     /// The same, but not if the loop waits most of the time, or most of the GPU's idle time, for something unknown: that must be
     /// found first.
-    pub fn device_idle_by_host(&self) -> Option<&'a Device> {
+    pub fn gpu_idle_by_host(&self) -> Option<&'a Device> {
         let other = self.main.shares.other;
-        self.device_kept_idle()
+        self.gpu_kept_idle()
             .filter(|gpu| other < LARGER_HALF.value && gpu.idle.while_other < LARGER_HALF.value * gpu.idle.total)
     }
 

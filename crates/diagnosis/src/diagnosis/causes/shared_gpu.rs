@@ -21,11 +21,11 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         let gpu = case.device()?;
         let theirs = gpu.busy - gpu.job_busy;
         let shared = gpu.others && theirs >= SHARED_GPU && gpu.busy >= NEARLY_BUSY;
-        shared.then(|| Judgement::new(Cause::SharedGpu, BY_THEIR_USE.at(theirs)))
+        shared.then(|| Judgment::new(Cause::SharedGpu, BY_THEIR_USE.at(theirs)))
     },
     signals: &[DEVICE, DEVICE_PROCESSES],
     source: "without MPS, processes take turns on a GPU: while one runs, the others wait",
-    confirmed: Confirmed::LabelledWorkloads,
+    confirmed: Confirmed::LabeledWorkloads,
     limits: "inside a container the other process may be invisible, and NVML reports the host's PIDs. A display or \
         a service that only holds memory costs nothing",
     advice: advice![

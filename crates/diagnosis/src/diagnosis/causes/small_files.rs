@@ -13,7 +13,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     ],
     judge: |case| {
         let small = case.window.io.read_size.is_some_and(|size| size < SMALL_READ);
-        if small { source::judgement(case, Cause::SmallFiles, source::by_disk_use(case)) } else { None }
+        if small { source::judgment(case, Cause::SmallFiles, source::by_disk_use(case)) } else { None }
     },
     signals: &[WORKER_WAIT, DISKS, READS, MAIN_WAIT],
     source: "/proc/diskstats counts reads and sectors. Below half of the kernel's read-ahead window (128 KiB), the \

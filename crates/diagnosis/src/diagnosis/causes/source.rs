@@ -1,7 +1,7 @@
 //! Batches wait for their source (a disk, the network): what all such causes share.
 
 use super::rule_input::RuleInput;
-use super::{Activity, Cause, Features, Judgement, OwnThreads, slow_samples};
+use super::{Activity, Cause, Features, Judgment, OwnThreads, slow_samples};
 use crate::diagnosis::thresholds::*;
 use trainmon_waits::taxonomy::Purpose;
 
@@ -15,15 +15,15 @@ pub(super) fn makers(window: &Features) -> Option<OwnThreads> {
 
 /// Less sure if the loop waits for threads of its process, but its stacks are not taking batches meanwhile: the threads may hold a
 /// lock that it wants. A queue that waits in native code shows no frame of its own either.
-pub(super) fn less_sure_of_makers(case: &RuleInput<'_>, judgement: Judgement) -> Judgement {
+pub(super) fn less_sure_of_makers(case: &RuleInput<'_>, judgment: Judgment) -> Judgment {
     if makers(case.window).is_none() {
-        return judgement;
+        return judgment;
     }
     let Some(stacks) = &case.main.stacks else {
         let words = "without stacks, a wait for a lock that the thread holds, or for its end, looks the same";
-        let judgement = judgement.less_sure(GUESSED, words);
-        let instead = judgement.confidence * GUESSED.value;
-        return judgement.other(
+        let judgment = judgment.less_sure(GUESSED, words);
+        let instead = judgment.confidence * GUESSED.value;
+        return judgment.other(
             Cause::WaitsForThread,
             instead,
             "the loop may wait for a lock or a result of that thread",
@@ -32,7 +32,7 @@ pub(super) fn less_sure_of_makers(case: &RuleInput<'_>, judgement: Judgement) ->
     let takes = stacks.shares.share_where(|activity| activity.is_input() || activity == Activity::OtherWait);
     let may_be_a_lock = takes < LARGER_HALF.value * case.lost;
     let words = "the loop's stacks do not show it taking batches while it waits for that thread, which may hold a lock instead";
-    judgement.less_sure_if(may_be_a_lock, GUESSED, words)
+    judgment.less_sure_if(may_be_a_lock, GUESSED, words)
 }
 
 const BY_SOURCE_WAITS: ConfidenceRamp = ConfidenceRamp { least: 0.75, most: 1.0, from: WORKERS_IO, to: PHASE };
@@ -75,24 +75,24 @@ pub(super) fn is_server(window: &Features) -> bool {
     })
 }
 
-/// A judgement on such a process, if the workers wait for their source.
-pub(super) fn by_server(case: &RuleInput<'_>) -> Option<Judgement> {
+/// A judgment on such a process, if the workers wait for their source.
+pub(super) fn by_server(case: &RuleInput<'_>) -> Option<Judgment> {
     let sure = case.slow_workers().and_then(|_| waited_for(case))?;
-    is_server(case.window).then(|| Judgement::new(Cause::WaitsForProcess, sure))
+    is_server(case.window).then(|| Judgment::new(Cause::WaitsForProcess, sure))
 }
 
-/// A judgement on the source, if the loop waits for it.
-pub(super) fn judgement(case: &RuleInput<'_>, cause: Cause, factor: f64) -> Option<Judgement> {
-    let judgement = Judgement::new(cause, waited_for(case)? * factor);
-    let judgement = less_sure_of_makers(case, judgement);
+/// A judgment on the source, if the loop waits for it.
+pub(super) fn judgment(case: &RuleInput<'_>, cause: Cause, factor: f64) -> Option<Judgment> {
+    let judgment = Judgment::new(cause, waited_for(case)? * factor);
+    let judgment = less_sure_of_makers(case, judgment);
     if !case.loads_in_process() {
-        return Some(judgement);
+        return Some(judgment);
     }
     let words = match makers(case.window) {
         Some(_) => "a thread of the loop's process reads the batches: more threads would keep more reads in flight",
         None => "the loop reads its batches itself: workers would read ahead",
     };
-    Some(judgement.other(Cause::InProcessLoading, EVEN_CHANCE, words))
+    Some(judgment.other(Cause::InProcessLoading, EVEN_CHANCE, words))
 }
 
 /// More certain if the disk is busy.

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Judgement, RuleInput};
+use super::{Judgment, RuleInput};
 use crate::diagnosis::class::Class;
 use crate::diagnosis::culprits::{NAMED, Search};
 use crate::diagnosis::features::Features;
@@ -17,7 +17,7 @@ use trainmon_waits::taxonomy::Purpose;
 pub enum Confirmed {
     /// Real training programs with a known bottleneck (`tests/workloads`); where the rule depends on a GPU, with a real one
     /// (`python measure gpu`).
-    LabelledWorkloads,
+    LabeledWorkloads,
     /// The same, but the GPU that the rule depends on is simulated.
     FakeDeviceOnly,
     /// Series of numbers written by hand (`tests/diagnosis`).
@@ -30,7 +30,7 @@ impl Confirmed {
     /// For a person.
     pub fn words(self) -> &'static str {
         match self {
-            Self::LabelledWorkloads => "confirmed on real training programs",
+            Self::LabeledWorkloads => "confirmed on real training programs",
             Self::FakeDeviceOnly => "confirmed with a simulated GPU only",
             Self::DataFilesOnly => "checked on hand-made data only",
             Self::Unconfirmed => "not confirmed yet",
@@ -59,7 +59,7 @@ impl Confirmed {
 ///     rule: &[LOOP_LOSES, SOURCE_IS_SLOW, "the disk with the data takes at least `slow_answer` per I/O"],
 ///     judge: |case| {
 ///         let slow = case.window.io.await_ms.is_some_and(|ms| ms >= SLOW_ANSWER);
-///         if slow { source::judgement(case, Cause::SlowDisk, INFERRED.value) } else { None }
+///         if slow { source::judgment(case, Cause::SlowDisk, INFERRED.value) } else { None }
 ///     },
 ///     signals: &[DISKS, WORKER_WAIT, MAIN_WAIT],
 ///     source: "kernel Documentation/admin-guide/iostats.rst: the time that I/Os took, divided by their number",
@@ -92,7 +92,7 @@ pub struct CauseSpec {
     /// "at least `lost_wait` of the time" becomes "at least 10% of the time".
     pub rule: &'static [&'static str],
     /// Whether the rule holds, and how certain that is.
-    pub(super) judge: fn(&RuleInput<'_>) -> Option<Judgement>,
+    pub(super) judge: fn(&RuleInput<'_>) -> Option<Judgment>,
     /// Where the numbers come from.
     pub signals: &'static [&'static str],
     /// Why the rule is as it is: documentation, measurements.
@@ -222,7 +222,7 @@ impl CauseSpec {
             advice: &[],
             confirmed: match class {
                 Class::Gpu | Class::Balanced => Confirmed::FakeDeviceOnly,
-                _ => Confirmed::LabelledWorkloads,
+                _ => Confirmed::LabeledWorkloads,
             },
             bound: without_what_is_lost,
             place: CulpritPlace::Nowhere,

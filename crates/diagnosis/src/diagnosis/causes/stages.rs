@@ -1,7 +1,7 @@
 //! Which stage (load, decode, transform, collate) takes the workers' time, and whether more workers would help. The causes that
 //! blame a stage share this with the cause that blames the number of workers.
 
-use super::{Cause, Judgement, RuleInput};
+use super::{Cause, Judgment, RuleInput};
 use crate::diagnosis::features::{ChainPath, Features, Workers};
 use crate::diagnosis::parts::Stages;
 use crate::diagnosis::thresholds::*;
@@ -73,7 +73,7 @@ pub(super) fn doing(stage: Cause) -> &'static str {
 }
 
 /// The rule of a stage: it is clearly the largest, and more workers would not carry it.
-pub(super) fn judge(case: &RuleInput<'_>, cause: Cause) -> Option<Judgement> {
+pub(super) fn judge(case: &RuleInput<'_>, cause: Cause) -> Option<Judgment> {
     let workers = case.slow_workers()?;
     let (stage, _) = clearly_largest(workers)?;
     (stage == cause && !more_workers_help_undisturbed(case)).then(|| {

@@ -2,7 +2,7 @@
 //! CPU, and how certain that is.
 
 use super::rule_input::RuleInput;
-use super::{Cause, Judgement, slow_samples};
+use super::{Cause, Judgment, slow_samples};
 use crate::diagnosis::features::{ChainPath, Cpus, Features, LoopThread, Workers};
 use crate::diagnosis::thresholds::*;
 use trainmon_waits::Wait;
@@ -56,7 +56,7 @@ pub(super) fn may_starve(case: &RuleInput<'_>) -> bool {
             || cpu.throttled.is_some_and(|share| share >= CGROUP_THROTTLED)
             || io.psi_memory.is_some_and(|pct| pct >= MEMORY_PRESSURE)
     };
-    case.busy_device().is_none() && !case.waits_elsewhere() && is_short()
+    case.busy_gpu().is_none() && !case.waits_elsewhere() && is_short()
 }
 
 /// How long the threads that set the pace want a CPU, and how much of that they queue, both as shares of all time: queueing for
@@ -187,11 +187,11 @@ pub(super) fn queues_rather_than_waits(case: &RuleInput<'_>) -> bool {
 }
 
 /// The loop queues for long although nothing is known to use the CPUs. If it queued less, its own work would be the larger part.
-pub(super) fn queues_alone(case: &RuleInput<'_>, cause: Cause) -> Option<Judgement> {
+pub(super) fn queues_alone(case: &RuleInput<'_>, cause: Cause) -> Option<Judgment> {
     let explained =
         queueing(case).is_some_and(|queueing| queueing.behind_others || queueing.crowded.is_some() || queueing.full);
     let queues = CpuDemand::by_loop(case.window, case.main).reaches(QUEUES_LONG);
-    let alone = case.purpose == Purpose::Own && case.busy_device().is_none() && queues && !explained;
+    let alone = case.purpose == Purpose::Own && case.busy_gpu().is_none() && queues && !explained;
     alone.then(|| case.found(cause, GUESSED))
 }
 

@@ -25,10 +25,10 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         let crowded = starvation::queueing(case).filter(|queueing| queueing.crowded == Some(Crowd::Threads));
         crowded
             .map(|queueing| {
-                let judgement = Judgement::new(Cause::ThreadOversubscription, queueing.confidence);
+                let judgment = Judgment::new(Cause::ThreadOversubscription, queueing.confidence);
                 match counted(case.window) {
-                    Some(words) => judgement.meaning(words),
-                    None => judgement,
+                    Some(words) => judgment.meaning(words),
+                    None => judgment,
                 }
             })
             .or_else(|| starvation::queues_alone(case, Cause::ThreadOversubscription))

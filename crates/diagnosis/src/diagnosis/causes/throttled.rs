@@ -16,7 +16,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         "the software power cap alone is only another finding: a well-used GPU ends up there",
     ],
     judge: |case| {
-        let gpu = case.busy_device()?;
+        let gpu = case.busy_gpu()?;
         is_held_down(gpu).then(|| case.found(Cause::Throttled, 1.0))
     },
     signals: &[CLOCK_REASONS, DEVICE],

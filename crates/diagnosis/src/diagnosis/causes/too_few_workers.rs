@@ -21,19 +21,19 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     ],
     judge: |case| {
         let workers = case.slow_workers()?;
-        let mut judgement = case.found(Cause::TooFewWorkers, stages::sureness(workers)).meaning(meaning(workers));
+        let mut judgment = case.found(Cause::TooFewWorkers, stages::sureness(workers)).meaning(meaning(workers));
         if stages::more_workers_help_undisturbed(case) && !stages::more_workers_help(Loop::from_window(case.window)) {
             let (others, cores) = (case.window.cpu.others.unwrap_or(0.0), case.window.cpu.cores.unwrap_or(1.0));
             let words = format!(
                 "other processes use {others:.1} of the {cores:.1} CPUs that the job may use, so more workers would \
                  have to share them"
             );
-            judgement = judgement.less_sure(INFERRED, words);
+            judgment = judgment.less_sure(INFERRED, words);
         }
-        let Some((stage, part)) = stages::clearly_largest(workers) else { return Some(judgement) };
+        let Some((stage, part)) = stages::clearly_largest(workers) else { return Some(judgment) };
         let words = format!("{} of the workers' active time goes into {}", percent(part), stages::doing(stage));
-        let confidence = (part * STAGE_TOO.value).min(judgement.confidence);
-        Some(judgement.other(stage, confidence, words))
+        let confidence = (part * STAGE_TOO.value).min(judgment.confidence);
+        Some(judgment.other(stage, confidence, words))
     },
     signals: &[MAIN_WAIT, WORKER_TIME, WORKER_BATCHES, CPUS, STEPS],
     source: "if one worker takes T seconds per batch and a step without waits takes C seconds, N workers leave an \

@@ -23,11 +23,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         let too_many = workers.count as f64 >= TOO_MANY_WORKERS.value * case.window.cpu.usable();
         (too_many && !workers.unnamed).then(|| {
             let words = "the allowed CPUs are full: beyond this number of workers, only cheaper transforms help";
-            Judgement::new(Cause::TooManyWorkers, queueing.confidence).other(
-                Cause::CoresSaturated,
-                EVEN_CHANCE,
-                words,
-            )
+            Judgment::new(Cause::TooManyWorkers, queueing.confidence).other(Cause::CoresSaturated, EVEN_CHANCE, words)
         })
     },
     signals: &[WORKER_TIME, CPUS, MAIN_WAIT],

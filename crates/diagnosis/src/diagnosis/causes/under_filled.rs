@@ -17,7 +17,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
          work",
     ],
     judge: |case| {
-        case.busy_device().filter(|gpu| gpu.barely_filled())?;
+        case.busy_gpu().filter(|gpu| gpu.barely_filled())?;
         if !only_launches(case) {
             return communication::at_low_power(case).or_else(|| Some(case.found(Cause::UnderFilled, INFERRED)));
         }
@@ -27,7 +27,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     signals: &[DEVICE, POWER, SM],
     source: "NVML utilization counts time with at least one kernel, however small; power or SM activity shows how \
         much of the GPU it used",
-    confirmed: Confirmed::LabelledWorkloads,
+    confirmed: Confirmed::LabeledWorkloads,
     limits: "memory-bound work draws less power too. A host that does nothing but launch tiny kernels looks the \
         same (cpu/launch-bound); so does a GPU that waits in a collective",
     advice: advice![
@@ -44,7 +44,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
 
 /// Tiny kernels back to back, from a host that does nothing but launch: then the host is the limit.
 fn only_launches(case: &RuleInput<'_>) -> bool {
-    let power = case.busy_device().and_then(|gpu| gpu.power);
+    let power = case.busy_gpu().and_then(|gpu| gpu.power);
     case.main.running >= ALL_LAUNCHES
         && case.main.shares.device_sync < HARDLY
         && power.is_some_and(|power| power < VERY_LOW_POWER)

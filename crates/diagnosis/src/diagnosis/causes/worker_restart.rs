@@ -33,10 +33,10 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         if case.loads_in_process() && case.main.exact && short_sets {
             return Some(case.found(Cause::WorkerRestart, 1.0));
         }
-        let judgement = waits_for_sets(case).then(|| case.found(Cause::WorkerRestart, 1.0))?;
+        let judgment = waits_for_sets(case).then(|| case.found(Cause::WorkerRestart, 1.0))?;
         let full = case.window.cpu.full.is_some_and(|full| full >= FULL_TOO);
         let words = "starting the workers fills the CPUs: with more CPUs it would be shorter";
-        Some(if full { judgement.other(Cause::CoresSaturated, EVEN_CHANCE, words) } else { judgement })
+        Some(if full { judgment.other(Cause::CoresSaturated, EVEN_CHANCE, words) } else { judgment })
     },
     signals: &[MAIN_WAIT, "start times of the worker processes (/proc/PID/stat)"],
     source: "torch.utils.data documentation: with persistent_workers=False, the workers end with each epoch. A \

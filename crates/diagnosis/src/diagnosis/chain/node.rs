@@ -62,7 +62,7 @@ impl ChainNode {
             (Who::Loop(_) | Who::Thread(_), _) => "thread",
             (Who::Worker | Who::Process(_), _) => "process",
             (Who::Resource(_), Some(End::Disk | End::Flush)) => End::Disk.word(),
-            (Who::Resource(_), Some(end @ (End::Net | End::Device | End::Lock | End::Timer | End::Terminal))) => {
+            (Who::Resource(_), Some(end @ (End::Net | End::Gpu | End::Lock | End::Timer | End::Terminal))) => {
                 end.word()
             }
             (Who::Resource(_) | Who::Others, _) => End::Unknown.word(),
@@ -109,7 +109,7 @@ impl ChainNode {
     /// The end in a word: `cpu:1301`, `disk:nvme0n1`, `net:10.0.3.7:443`, `gpu:0` (of several `gpu:0,1`), `lock:/path`.
     pub fn word(&self) -> String {
         let kind = match self.resource() {
-            Some(End::Device) => "gpu",
+            Some(End::Gpu) => "gpu",
             _ if matches!(self.who, Who::Resource(_) | Who::Others) => self.kind(),
             _ => self.state(),
         };
@@ -189,11 +189,11 @@ pub fn waits_for(nodes: &[ChainNode]) -> Option<&ChainNode> {
     let root = nodes.first().filter(|root| root.is_loop())?;
     let ends = || nodes.iter().skip(1).filter(|node| node.is_end() && !node.is_loop() && node.who != Who::Others);
     let lost = root.lost + own(nodes).map(|own| own.lost).sum::<f64>();
-    let device = ends().find(|node| node.resource() == Some(End::Device));
+    let gpu = ends().find(|node| node.resource() == Some(End::Gpu));
     if lost < LOST_WAIT
-        && let Some(device) = device
+        && let Some(gpu) = gpu
     {
-        return Some(device);
+        return Some(gpu);
     }
     // An end that several branches reach counts with all of them.
     let sums = |end: &ChainNode| -> (f64, f64) {

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use super::Span;
 use trainmon_rates::frame::MountRates;
-use trainmon_rates::neighbours::NeighbourRates;
+use trainmon_rates::other_processes::OtherProcessRates;
 
 /// What a verdict can blame outside the job, as means over the window.
 #[derive(Debug, Clone, Default)]
 pub(in crate::diagnosis) struct Around {
     /// Processes that use the job's CPUs, the largest first, with the CPUs that each takes.
-    pub cpu_users: Vec<(NeighbourRates, f64)>,
+    pub cpu_users: Vec<(OtherProcessRates, f64)>,
     /// Processes that compute on the job's GPUs, the largest first, with the share of each if known.
     pub gpu_users: Vec<(u32, Option<f64>)>,
     /// The disk that the job writes to most, if the job makes the larger part of the writes there.
@@ -19,14 +19,14 @@ pub(in crate::diagnosis) struct Around {
     /// Mounts with data files of the job.
     pub mounts: Vec<MountRates>,
     /// Known processes outside the job, whatever they use.
-    neighbours: Vec<NeighbourRates>,
+    other_processes: Vec<OtherProcessRates>,
 }
 
 impl Around {
     pub(super) fn from_span(span: &Span<'_>) -> Self {
-        let scans = || span.frames.iter().filter_map(|frame| Some((frame.neighbours.as_ref()?, frame.seconds)));
+        let scans = || span.frames.iter().filter_map(|frame| Some((frame.other_processes.as_ref()?, frame.seconds)));
         let seconds: f64 = scans().map(|(_, seconds)| seconds).sum();
-        let mut cpus: BTreeMap<u32, (&NeighbourRates, f64)> = BTreeMap::new();
+        let mut cpus: BTreeMap<u32, (&OtherProcessRates, f64)> = BTreeMap::new();
         for (scan, seconds) in scans() {
             for process in scan.processes.iter().filter(|process| !process.own) {
                 let (known, sum) = cpus.entry(process.id.pid).or_insert((process, 0.0));
@@ -35,18 +35,18 @@ impl Around {
                 *sum += process.cpu_pct / 100.0 * seconds;
             }
         }
-        let neighbours = cpus.values().map(|(process, _)| (*process).clone()).collect();
+        let other_processes = cpus.values().map(|(process, _)| (*process).clone()).collect();
         let here = cpus.into_values().filter(|(process, _)| !process.elsewhere);
         let mut cpu_users: Vec<_> = here.map(|(process, sum)| (process.clone(), sum / seconds)).collect();
         cpu_users.sort_by(|a, b| b.1.total_cmp(&a.1));
         let last = span.frames.last();
         let mounts = last.map(|last| last.storage.mounts.clone()).unwrap_or_default();
-        Self { cpu_users, gpu_users: gpu_users(span), written: written(span), mounts, neighbours }
+        Self { cpu_users, gpu_users: gpu_users(span), written: written(span), mounts, other_processes }
     }
 
     /// A process outside the job, if it is known.
-    pub fn neighbour(&self, pid: u32) -> Option<&NeighbourRates> {
-        self.neighbours.iter().find(|process| process.id.pid == pid)
+    pub fn other_process(&self, pid: u32) -> Option<&OtherProcessRates> {
+        self.other_processes.iter().find(|process| process.id.pid == pid)
     }
 }
 

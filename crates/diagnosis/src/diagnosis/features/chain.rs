@@ -125,21 +125,20 @@ fn is_at_locks(asleep: f64, span: &Span<'_>) -> bool {
     if asleep <= 0.0 {
         return false;
     }
-    let stacks = span.stacks.all_trainers(span.only);
+    let stacks = span.stacks.all_ranks(span.only);
     let at_locks = f64::from(at_lock_lines(&stacks)) / stacks.main.total().max(1) as f64;
     at_locks >= LARGER_HALF.value * asleep
 }
 
 impl Chain {
     pub(super) fn from_span(span: &Span<'_>) -> Option<Self> {
-        let last =
-            span.frames.iter().rev().find_map(|frame| span.trainers(frame).find_map(|one| one.chain.as_ref()))?;
+        let last = span.frames.iter().rev().find_map(|frame| span.ranks(frame).find_map(|one| one.chain.as_ref()))?;
         let mut chain =
             Self { process: last.process, tid: last.tid, exact: true, peers: last.peers.clone(), ..Self::default() };
         let mut sums = Sums::new();
         let (mut seconds, mut renewed) = (0.0, 0.0);
         let mut runs = WeightedMean::default();
-        for one in span.frames.iter().flat_map(|frame| span.trainers(frame)).filter_map(|one| one.chain.as_ref()) {
+        for one in span.frames.iter().flat_map(|frame| span.ranks(frame)).filter_map(|one| one.chain.as_ref()) {
             // A loop that moved to another thread has a chain of its own, like each other rank.
             if (one.process, one.tid) != (chain.process, chain.tid) {
                 continue;
@@ -172,7 +171,7 @@ impl Chain {
             lost: lost / seconds,
         });
         let mut ways: Vec<ChainPath> = ways.collect();
-        let others = span.frames.iter().flat_map(|frame| &frame.trainers).filter_map(|one| one.chain.as_ref());
+        let others = span.frames.iter().flat_map(|frame| &frame.ranks).filter_map(|one| one.chain.as_ref());
         let loops: BTreeSet<(u32, u32)> = others.map(|one| (one.process.pid, one.tid)).collect();
         let is_rank = |hop: &WaitHop| hop.pid != chain.process.pid && loops.contains(&(hop.pid, hop.tid));
         let at_work = ways.iter().filter(|way| way.end == End::Cpu && way.hops.last().is_some_and(is_rank));
@@ -206,7 +205,7 @@ impl Chain {
             return match end {
                 End::Cpu => Purpose::Own,
                 End::Disk | End::Flush | End::Memory => Purpose::Storage,
-                End::Device => Purpose::Gpu,
+                End::Gpu => Purpose::Gpu,
                 End::Net => Purpose::Remote,
                 End::Children => Purpose::Process,
                 End::Lock => Purpose::FileLock,
@@ -314,10 +313,10 @@ impl Chain {
         Some(match (way.end, &way.name, &way.lock) {
             (End::Net, Some(address), _) => address.to_string(),
             (End::Children, ..) => "short-lived commands".to_owned(),
-            (End::Lock, Some(path), _) => trainmon_base::text::sanitise(path).into_owned(),
-            (_, _, Some(path)) => format!("{}, held by {}", trainmon_base::text::sanitise(path), name(last?.pid)),
+            (End::Lock, Some(path), _) => trainmon_base::text::sanitize(path).into_owned(),
+            (_, _, Some(path)) => format!("{}, held by {}", trainmon_base::text::sanitize(path), name(last?.pid)),
             (_, Some(address), _) => {
-                format!("{}, held by {}", trainmon_base::text::sanitise(address), name(last?.pid))
+                format!("{}, held by {}", trainmon_base::text::sanitize(address), name(last?.pid))
             }
             _ if last?.is_short_lived() => "short-lived threads".to_owned(),
             _ if last?.pid == self.process.pid => format!("thread {}", last?.tid),
@@ -347,7 +346,7 @@ pub(in crate::diagnosis) fn program_of(comm: &str, command: &str) -> String {
         _ => comm.to_owned(),
     };
     let name = if name.is_empty() { "process".to_owned() } else { name };
-    trainmon_base::text::sanitise(&name).into_owned()
+    trainmon_base::text::sanitize(&name).into_owned()
 }
 
 #[cfg(test)]

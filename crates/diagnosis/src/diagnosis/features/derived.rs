@@ -32,12 +32,12 @@ impl Features {
     }
 
     /// Whether a GPU works for the job, or may.
-    pub fn uses_device(&self) -> bool {
+    pub fn uses_gpu(&self) -> bool {
         self.load_unknown() || self.gpu.as_ref().is_some_and(|gpu| gpu.job_busy >= DEVICE_UNUSED)
     }
 
     /// That the job uses a GPU or accelerator whose load cannot be read, and which.
-    pub fn unread_device(&self) -> String {
+    pub fn unread_gpu(&self) -> String {
         match self.accelerators.as_slice() {
             [] => "the job uses a GPU whose load cannot be read (as under MIG)".to_owned(),
             files => unread_accelerators(files),

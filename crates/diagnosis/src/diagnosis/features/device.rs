@@ -76,11 +76,10 @@ impl Device {
         }
         let busy = share(|gpu| gpu.utilization_pct)?;
         let job_busy = share(|gpu| gpu.job_utilization_pct).map_or(busy, |job| job.min(busy));
-        let mut by_device: BTreeMap<u32, WeightedMean> = BTreeMap::new();
-        readings()
-            .for_each(|(gpu, seconds)| by_device.entry(gpu.index).or_default().add(gpu.utilization_pct, seconds));
-        let by_device = || by_device.values().filter_map(|mean| mean.get());
-        let (most, least) = (by_device().fold(0.0, f64::max), by_device().fold(100.0, f64::min));
+        let mut by_gpu: BTreeMap<u32, WeightedMean> = BTreeMap::new();
+        readings().for_each(|(gpu, seconds)| by_gpu.entry(gpu.index).or_default().add(gpu.utilization_pct, seconds));
+        let by_gpu = || by_gpu.values().filter_map(|mean| mean.get());
+        let (most, least) = (by_gpu().fold(0.0, f64::max), by_gpu().fold(100.0, f64::min));
         let masks: Vec<u64> = readings().filter_map(|(gpu, _)| Some(gpu.clock_event_reasons? & THROTTLING)).collect();
         let throttled = masks.iter().filter(|reasons| **reasons != 0).count();
         Some(Self {
@@ -107,8 +106,8 @@ impl Device {
 
     /// The GPU of one rank, if it is known which it uses.
     pub fn of_rank(frames: &[&Frame], stacks: &StackSums, rank: ProcessId) -> Option<Self> {
-        let device = Self::from_span(&Span::new(frames, stacks, Some(rank)))?;
-        device.users.iter().all(|(_, pids)| pids.contains(&rank.pid)).then_some(device)
+        let gpu = Self::from_span(&Span::new(frames, stacks, Some(rank)))?;
+        gpu.users.iter().all(|(_, pids)| pids.contains(&rank.pid)).then_some(gpu)
     }
 
     /// The indexes of the GPUs that a process uses; of all if that is unknown.
@@ -157,9 +156,9 @@ impl Device {
 /// The GPUs' use and the loop's time, sampled together; `None` if they were not.
 fn overlapped(span: &Span<'_>) -> Overlapped {
     let mut sum = Overlapped::default();
-    for trainer in span.frames.iter().flat_map(|frame| span.trainers(frame)) {
-        if let Some(idle) = trainer.device_idle_s {
-            sum += Overlapped { seconds: trainer.split_s, idle };
+    for rank in span.frames.iter().flat_map(|frame| span.ranks(frame)) {
+        if let Some(idle) = rank.gpu_idle_s {
+            sum += Overlapped { seconds: rank.split_s, idle };
         }
     }
     sum

@@ -63,8 +63,8 @@ impl OtherThreads {
     fn from_span(span: &Span<'_>) -> Self {
         let mut seconds: BTreeMap<(ProcessId, u32, ThreadRole), f64> = BTreeMap::new();
         for frame in &span.frames {
-            for trainer in span.trainers(frame) {
-                for thread in frame.threads.iter().filter(|thread| thread.process == trainer.id) {
+            for rank in span.ranks(frame) {
+                for thread in frame.threads.iter().filter(|thread| thread.process == rank.id) {
                     let runnable = f64::from(thread.cpu_pct + thread.run_delay_pct) / 100.0;
                     *seconds.entry((thread.process, thread.tid, thread.role)).or_default() +=
                         runnable * frame.seconds;
@@ -81,7 +81,7 @@ impl OtherThreads {
                     out.busiest = out.busiest.max(share);
                 }
                 ThreadRole::Autograd | ThreadRole::Communication => out.torch = out.torch.max(share),
-                ThreadRole::Main | ThreadRole::Pin | ThreadRole::Feeder => {}
+                ThreadRole::Main | ThreadRole::Pin | ThreadRole::QueueThread => {}
             }
         }
         out
@@ -190,9 +190,9 @@ impl LoopStacks {
 
 impl LoopThread {
     /// The loop of one rank, with its own GPU if that is known.
-    pub fn of_rank(frames: &[&Frame], stacks: &StackSums, rank: ProcessId, device: Option<&Device>) -> Option<Self> {
+    pub fn of_rank(frames: &[&Frame], stacks: &StackSums, rank: ProcessId, gpu: Option<&Device>) -> Option<Self> {
         let mut main = Self::from_span(&Span::new(frames, stacks, Some(rank)))?;
-        main.take_spins(device.map_or(0.0, |device| device.job_busy));
+        main.take_spins(gpu.map_or(0.0, |gpu| gpu.job_busy));
         Some(main)
     }
 
@@ -204,22 +204,22 @@ impl LoopThread {
             (WeightedMean::default(), WeightedMean::default(), WeightedMean::default());
         for frame in &span.frames {
             let (mut reads, mut saves) = (false, false);
-            for trainer in span.trainers(frame) {
-                seen += trainer.seconds_seen;
-                measured.split += trainer.measured();
-                measured.polled += trainer.polled_s();
-                able_to_work += trainer.able_to_work_s();
-                may_sync += trainer.may_sync_s();
-                elsewhere += trainer.elsewhere_s;
-                main.running += trainer.running_s;
-                main.by_wait.iter_mut().zip(trainer.by_wait_s).for_each(|(sum, wait)| *sum += f64::from(wait));
-                main.exact &= trainer.exact || trainer.samples == 0;
-                main.waits_s.extend(trainer.wait_lengths_s.iter().map(|length| f64::from(*length)));
-                delay.add(trainer.run_delay_share, frame.seconds);
-                cpu.add(trainer.cpu_pct, frame.seconds);
-                read.add(trainer.read_chars_per_s, frame.seconds);
-                saves |= trainer.measured().checkpoint > 0.0;
-                reads |= reaches(trainer.read_chars_per_s, INLINE_READ);
+            for rank in span.ranks(frame) {
+                seen += rank.seconds_seen;
+                measured.split += rank.measured();
+                measured.polled += rank.polled_s();
+                able_to_work += rank.able_to_work_s();
+                may_sync += rank.may_sync_s();
+                elsewhere += rank.elsewhere_s;
+                main.running += rank.running_s;
+                main.by_wait.iter_mut().zip(rank.by_wait_s).for_each(|(sum, wait)| *sum += f64::from(wait));
+                main.exact &= rank.exact || rank.samples == 0;
+                main.waits_s.extend(rank.wait_lengths_s.iter().map(|length| f64::from(*length)));
+                delay.add(rank.run_delay_share, frame.seconds);
+                cpu.add(rank.cpu_pct, frame.seconds);
+                read.add(rank.read_chars_per_s, frame.seconds);
+                saves |= rank.measured().checkpoint > 0.0;
+                reads |= reaches(rank.read_chars_per_s, INLINE_READ);
             }
             main.reading += f64::from(u8::from(reads));
             main.saving += f64::from(u8::from(saves));
@@ -255,7 +255,7 @@ impl LoopThread {
     }
 
     fn correct(&mut self, measured: &Measured, span: &Span<'_>) {
-        let sum = span.stacks.all_trainers(span.only);
+        let sum = span.stacks.all_ranks(span.only);
         let Some(corrected) = correct(measured, &sum.main) else { return };
         self.shares = corrected.split;
         // Time that turned out to be getting a batch is not other work.

@@ -17,8 +17,8 @@ const MOST_RANKS: usize = 1024;
 /// be seen.
 pub(super) fn gone(frame: &Frame) -> Vec<u32> {
     let target = frame.processes.first().map(|process| process.id);
-    let attached = frame.trainers.iter().any(|trainer| Some(trainer.id) == target);
-    let places: Option<Vec<RankPlace>> = frame.trainers.iter().map(|trainer| trainer.place).collect();
+    let attached = frame.ranks.iter().any(|rank| Some(rank.id) == target);
+    let places: Option<Vec<RankPlace>> = frame.ranks.iter().map(|rank| rank.place).collect();
     let (Some(places), false) = (places, attached) else { return Vec::new() };
     let Some(first) = places.first() else { return Vec::new() };
     let there: BTreeSet<u32> = places.iter().map(|place| place.rank).collect();
@@ -40,18 +40,18 @@ mod tests {
     use super::*;
     use trainmon_rates::frame::ProcessRates;
     use trainmon_sample::ProcessId;
-    use trainmon_waits::frame::TrainerRates;
+    use trainmon_waits::frame::RankRates;
 
     fn frame(target: u32, ranks: &[u32], world: u32, local_world: Option<u32>) -> Frame {
         let id = |pid| ProcessId { pid, start_ticks: 1 };
-        let trainer = |rank: &u32| TrainerRates {
+        let rank = |rank: &u32| RankRates {
             id: id(100 + rank),
             place: Some(RankPlace { rank: *rank, world, local_world }),
-            ..TrainerRates::default()
+            ..RankRates::default()
         };
         Frame {
             processes: vec![ProcessRates { id: id(target), ..ProcessRates::default() }],
-            trainers: ranks.iter().map(trainer).collect(),
+            ranks: ranks.iter().map(rank).collect(),
             ..Frame::default()
         }
     }
@@ -74,7 +74,7 @@ mod tests {
         assert!(gone(&frame(103, &[3], 4, Some(4))).is_empty());
         // Two runs side by side, and none that says.
         assert!(gone(&frame(1, &[0, 0, 1], 4, Some(4))).is_empty());
-        assert!(gone(&Frame { trainers: vec![TrainerRates::default(); 2], ..Frame::default() }).is_empty());
+        assert!(gone(&Frame { ranks: vec![RankRates::default(); 2], ..Frame::default() }).is_empty());
         assert!(gone(&frame(1, &[0, 5], u32::MAX, Some(u32::MAX))).len() <= MOST_RANKS);
     }
 }

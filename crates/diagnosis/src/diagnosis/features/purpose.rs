@@ -89,7 +89,7 @@ impl Features {
         // A queue says little about what comes out of it if nothing trains on that: the loop hardly works, shows no model, and
         // uses no GPU.
         let works = self.main.as_ref().is_some_and(|main| main.shares.host_busy >= LOST_WAIT.value);
-        let trains_on_it = works || stacks.shares.of_model() >= HARDLY.value || self.uses_device();
+        let trains_on_it = works || stacks.shares.of_model() >= HARDLY.value || self.uses_gpu();
         let queue = if trains_on_it { 0.0 } else { stacks.shares.get(Activity::QueueWait) };
         let untold = stacks.shares.get(Activity::OtherWait) + queue;
         untold >= LARGER_HALF.value * waits

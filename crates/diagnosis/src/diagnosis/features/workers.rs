@@ -121,7 +121,7 @@ impl Workers {
         let mut actives: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
         for worker in &alive {
             let active = by_worker.get(&worker.id).and_then(Means::active);
-            actives.entry(worker.trainer).or_default().extend(active);
+            actives.entry(worker.rank).or_default().extend(active);
         }
         let each = each_worker(span, &alive, &by_worker);
         let now = span.workers(last).filter(|worker| !resting.contains(&worker.id)).count();
@@ -193,14 +193,14 @@ fn each_worker(
 fn ended(span: &Span<'_>, resting: &BTreeSet<ProcessId>) -> usize {
     let of_frame = |frame: &&Frame| {
         let feeds = |role: &&ThreadRoleRates| {
-            (role.process_role, role.thread_role) == (ProcessRole::Trainer, ThreadRole::Feeder)
+            (role.process_role, role.thread_role) == (ProcessRole::Rank, ThreadRole::QueueThread)
         };
         let sum =
             |of: fn(&ThreadRoleRates) -> u32| frame.thread_roles.iter().filter(feeds).map(of).sum::<u32>() as usize;
-        let (feeders, ran) = (sum(|role| role.count), sum(|role| role.ran));
+        let (queue_threads, ran) = (sum(|role| role.count), sum(|role| role.ran));
         let named = || frame.workers.iter().filter(|worker| !worker.unnamed);
         let asleep = ran + named().filter(|worker| resting.contains(&worker.id)).count();
-        feeders.saturating_sub(named().count().max(asleep))
+        queue_threads.saturating_sub(named().count().max(asleep))
     };
     span.frames.iter().map(of_frame).min().unwrap_or(0)
 }
@@ -234,8 +234,8 @@ fn resting(span: &Span<'_>) -> BTreeSet<ProcessId> {
 
 /// Share of the time in which the loops' waits lead to a process, if they were traced for most of the time.
 fn waited_for(span: &Span<'_>, pid: u32) -> Option<f64> {
-    let trainers = || span.frames.iter().flat_map(|frame| span.trainers(frame));
-    let chains = || trainers().filter_map(|one| one.chain.as_ref());
+    let ranks = || span.frames.iter().flat_map(|frame| span.ranks(frame));
+    let chains = || ranks().filter_map(|one| one.chain.as_ref());
     let followed: f64 = chains().map(|chain| chain.seconds).sum();
     let seconds: f64 = span.frames.iter().map(|frame| frame.seconds).sum();
     let ways = chains().flat_map(|chain| &chain.paths).filter(|way| way.hops.iter().any(|hop| hop.pid == pid));
@@ -246,17 +246,16 @@ fn waited_for(span: &Span<'_>, pid: u32) -> Option<f64> {
 /// Processes that the program forked or started from itself and that make no batches: a metrics server, an experiment tracker.
 /// The loop waits for none of them as for a loader.
 fn no_loaders(span: &Span<'_>, alive: &[&WorkerRates]) -> BTreeSet<ProcessId> {
-    let trainers = || span.frames.iter().flat_map(|frame| span.trainers(frame));
-    let peers = || trainers().filter_map(|one| one.chain.as_ref()).flat_map(|chain| &chain.peers);
+    let ranks = || span.frames.iter().flat_map(|frame| span.ranks(frame));
+    let peers = || ranks().filter_map(|one| one.chain.as_ref()).flat_map(|chain| &chain.peers);
     let loads = |pid: u32| peers().filter(|peer| peer.pid == pid).last().is_some_and(|peer| peer.loader);
     // A loop that spends most of its time getting batches gets them from whatever it waits for, however briefly.
-    let main = span.stacks.all_trainers(span.only).main;
+    let main = span.stacks.all_ranks(span.only).main;
     let takes = main.samples_where(Activity::is_input) as f64 >= LARGER_HALF.value * main.total().max(1) as f64;
     let serves = |pid: u32| waited_for(span, pid).is_none_or(|share| share >= RESTS && (takes || loads(pid)));
     let unnamed = || alive.iter().filter(|worker| worker.unnamed);
-    let served: BTreeSet<u32> =
-        unnamed().filter(|worker| serves(worker.id.pid)).map(|worker| worker.trainer).collect();
-    unnamed().filter(|worker| !served.contains(&worker.trainer)).map(|worker| worker.id).collect()
+    let served: BTreeSet<u32> = unnamed().filter(|worker| serves(worker.id.pid)).map(|worker| worker.rank).collect();
+    unnamed().filter(|worker| !served.contains(&worker.rank)).map(|worker| worker.id).collect()
 }
 
 /// Workers of another loader than the one the loop waited for most. Each of torch's loaders has its own pipe for batches, and
@@ -265,18 +264,18 @@ fn no_loaders(span: &Span<'_>, alive: &[&WorkerRates]) -> BTreeSet<ProcessId> {
 /// for, if these pipes are most of the waits.
 fn of_other_loaders(span: &Span<'_>, alive: &[&WorkerRates]) -> BTreeSet<ProcessId> {
     let mut others = BTreeSet::new();
-    let trainers: BTreeSet<u32> = alive.iter().map(|worker| worker.trainer).collect();
-    for trainer in trainers {
-        let of_trainer = |worker: &&&WorkerRates| worker.trainer == trainer;
+    let ranks: BTreeSet<u32> = alive.iter().map(|worker| worker.rank).collect();
+    for rank in ranks {
+        let of_rank = |worker: &&&WorkerRates| worker.rank == rank;
         let (mut pipes, mut waited_for): (BTreeMap<&str, (BTreeSet<u32>, f64)>, f64) = (BTreeMap::new(), 0.0);
-        let chains = span.frames.iter().flat_map(|frame| span.trainers(frame)).filter_map(|one| one.chain.as_ref());
-        for chain in chains.filter(|chain| chain.process.pid == trainer) {
+        let chains = span.frames.iter().flat_map(|frame| span.ranks(frame)).filter_map(|one| one.chain.as_ref());
+        for chain in chains.filter(|chain| chain.process.pid == rank) {
             waited_for += chain.loader_s();
             for set in &chain.sets {
                 let (workers, seconds) = pipes.entry(&set.pipe).or_default();
                 *seconds += f64::from(set.seconds);
                 // Its holders are known better later, once all workers have started.
-                let known = alive.iter().filter(of_trainer).map(|worker| worker.id.pid);
+                let known = alive.iter().filter(of_rank).map(|worker| worker.id.pid);
                 *workers = known.filter(|pid| set.workers.contains(pid)).collect();
             }
         }
@@ -286,7 +285,7 @@ fn of_other_loaders(span: &Span<'_>, alive: &[&WorkerRates]) -> BTreeSet<Process
             holding.min_by_key(|(_, (workers, _))| workers.len()).map(|(pipe, _)| *pipe)
         };
         let loaders: Vec<(ProcessId, Option<&str>)> =
-            alive.iter().filter(of_trainer).map(|worker| (worker.id, own(worker.id.pid))).collect();
+            alive.iter().filter(of_rank).map(|worker| (worker.id, own(worker.id.pid))).collect();
         let waited = |pipe: &str| pipes.get(pipe).map_or(0.0, |(_, seconds)| *seconds);
         let most = loaders.iter().filter_map(|(_, pipe)| *pipe).max_by(|a, b| waited(a).total_cmp(&waited(b)));
         let all_known = most.is_some_and(|most| waited(most) >= MOST_WAITS * waited_for);

@@ -4,14 +4,14 @@ use super::super::causes::Cause;
 use super::losses::Busy;
 use super::said::{self, Words};
 use trainmon_base::stats::percent;
-use trainmon_profiles::account::{DeviceAccount, ProfileAccount};
+use trainmon_profiles::account::{GpuAccount, ProfileAccount};
 use trainmon_profiles::kernel_names::is_collective;
 
 /// Share of the kernels' time whose work must be known to tell the share of the peak that it reaches.
 const KNOWN: f64 = 0.8;
 
 /// The words for a GPU that is busy.
-pub(super) fn words_for(busy: &Busy, account: &ProfileAccount, gpu: &DeviceAccount) -> Words {
+pub(super) fn words_for(busy: &Busy, account: &ProfileAccount, gpu: &GpuAccount) -> Words {
     // What communicates does not compute.
     let computing = || account.kernels.iter().filter(|row| !is_collective(&row.raw));
     let kernel = computing().next();

@@ -4,7 +4,7 @@
 use super::super::causes::Cause;
 use super::super::class::Class;
 use trainmon_profiles::account::{
-    Bound, CopyDirection, CopyRow, DeviceAccount, EfficiencyAccount, IdleReason, IdleRow, ProfileAccount, SyncRow,
+    Bound, CopyDirection, CopyRow, EfficiencyAccount, GpuAccount, IdleReason, IdleRow, ProfileAccount, SyncRow,
 };
 use trainmon_profiles::{NOTHING_RECORDED, blocks};
 use trainmon_waits::taxonomy::Purpose;
@@ -135,7 +135,7 @@ pub(super) fn gain_of(share: f64) -> f64 {
 }
 
 /// Whether work had been launched for most of a GPU's idle time: then its host is not what it waits for.
-pub(super) fn mostly_pending(gpu: &DeviceAccount) -> bool {
+pub(super) fn mostly_pending(gpu: &GpuAccount) -> bool {
     gpu.pending >= MOSTLY_PENDING * gpu.idle()
 }
 
@@ -168,7 +168,7 @@ pub(super) fn find(account: &ProfileAccount) -> Vec<Loss> {
     }
 }
 
-fn on_gpu(account: &ProfileAccount, gpu: &DeviceAccount) -> Vec<Loss> {
+fn on_gpu(account: &ProfileAccount, gpu: &GpuAccount) -> Vec<Loss> {
     let share = |ms: f64| if account.window_ms > 0.0 { ms / account.window_ms } else { 0.0 };
     let idle = |wanted: &dyn Fn(&IdleRow) -> bool| {
         account.idle_at.iter().filter(|row| wanted(row)).map(|row| share(row.idle_ms)).sum::<f64>()
@@ -351,7 +351,7 @@ pub(super) struct Busy {
     pub confidence: f64,
 }
 
-pub(super) fn busy_with(account: &ProfileAccount, gpu: &DeviceAccount) -> Busy {
+pub(super) fn busy_with(account: &ProfileAccount, gpu: &GpuAccount) -> Busy {
     let few = gpu.few_blocks.is_some_and(|share| share >= MOSTLY_FEW_BLOCKS);
     let efficiency = account.efficiency.as_ref();
     let is_low =

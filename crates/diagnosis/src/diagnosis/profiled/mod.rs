@@ -35,7 +35,7 @@ use super::subject::Subject;
 use super::thresholds::*;
 use super::verdict::{Context, StepSource, Steps, Unavailable, Verdict};
 use trainmon_base::stats::{percent, round};
-use trainmon_profiles::account::{DeviceAccount, LoopAccount, ProfileAccount};
+use trainmon_profiles::account::{GpuAccount, LoopAccount, ProfileAccount};
 use trainmon_profiles::ranks_account::RanksAccount;
 use trainmon_waits::time_split::TimeSplit;
 
@@ -285,7 +285,7 @@ fn shares(of_loop: &LoopAccount) -> TimeSplit {
     TimeSplit { other: (1.0 - known.total()).max(0.0), ..known }.map(|share| round(share, 4))
 }
 
-fn gpu_idle(gpu: &DeviceAccount) -> GpuIdle {
+fn gpu_idle(gpu: &GpuAccount) -> GpuIdle {
     let by = gpu.idle_by;
     GpuIdle {
         total: round(gpu.idle(), 4),
@@ -311,7 +311,7 @@ fn steps(account: &ProfileAccount) -> Steps {
 
 fn evidence(account: &ProfileAccount) -> Vec<Evidence> {
     let gpu = account.devices.first();
-    let of_gpu = |value: fn(&DeviceAccount) -> f64| gpu.map(value);
+    let of_gpu = |value: fn(&GpuAccount) -> f64| gpu.map(value);
     let of_loop = |value: fn(&LoopAccount) -> f64| account.of_loop.as_ref().map(value);
     let rows = [
         (Signal::GpuBusy, of_gpu(|gpu| gpu.busy), Some(COMPUTES.value)),

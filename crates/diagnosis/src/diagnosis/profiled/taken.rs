@@ -104,7 +104,7 @@ fn seconds_between(from_ns: u64, to_ns: u64) -> f64 {
 mod tests {
     use super::*;
     use crate::diagnosis::verdict::{Steps, Unavailable};
-    use trainmon_profiles::account::{DeviceAccount, IdleBy, LoopAccount};
+    use trainmon_profiles::account::{GpuAccount, IdleBy, LoopAccount};
 
     const SECOND_NS: u64 = 1_000_000_000;
 
@@ -115,13 +115,7 @@ mod tests {
             window_ms: 500.0,
             steps: 5,
             step_ms: Some(100.0),
-            devices: vec![DeviceAccount {
-                busy: 0.4,
-                compute: 0.4,
-                idle_by,
-                kernels: 500,
-                ..DeviceAccount::default()
-            }],
+            devices: vec![GpuAccount { busy: 0.4, compute: 0.4, idle_by, kernels: 500, ..GpuAccount::default() }],
             of_loop: Some(LoopAccount { python: 1.0, ..LoopAccount::default() }),
             ..ProfileAccount::default()
         };

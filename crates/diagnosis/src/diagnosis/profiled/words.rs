@@ -6,10 +6,10 @@ use super::losses::{self, Loss, LossKind, gain_of};
 use super::said::{self, Words, line, place};
 use super::sync_advice;
 use trainmon_base::stats::percent;
-use trainmon_profiles::account::{CopyDirection, DeviceAccount, IdleRow, ProfileAccount, SyncRow};
+use trainmon_profiles::account::{CopyDirection, GpuAccount, IdleRow, ProfileAccount, SyncRow};
 
 /// The words for a loss.
-pub(super) fn words_for(loss: &Loss, account: &ProfileAccount, gpu: &DeviceAccount) -> Words {
+pub(super) fn words_for(loss: &Loss, account: &ProfileAccount, gpu: &GpuAccount) -> Words {
     let words = GpuLoss { account, gpu, loss, lost: percent(loss.share) };
     match loss.kind {
         LossKind::Data => words.data(),
@@ -37,7 +37,7 @@ pub(super) fn compiling(account: &ProfileAccount) -> Words {
 /// A loss on its way into words.
 pub(super) struct GpuLoss<'a> {
     pub account: &'a ProfileAccount,
-    pub gpu: &'a DeviceAccount,
+    pub gpu: &'a GpuAccount,
     pub loss: &'a Loss,
     /// The loss as a percentage.
     pub lost: String,

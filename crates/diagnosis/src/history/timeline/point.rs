@@ -117,19 +117,19 @@ macro_rules! point {
 point! {
     frame;
     /// Mean utilization of the job's GPUs, percent.
-    gpu: of_devices(frame, |g| g.utilization_pct),
+    gpu: of_gpus(frame, |g| g.utilization_pct),
     /// Memory used on the job's GPUs, mean percentage of what is fitted.
-    gpu_memory: of_devices(frame, |g| percent(g.memory_used_bytes? as f64, g.memory_total_bytes? as f64)),
+    gpu_memory: of_gpus(frame, |g| percent(g.memory_used_bytes? as f64, g.memory_total_bytes? as f64)),
     /// Power of the job's GPUs, mean percentage of the limit.
-    gpu_power: of_devices(frame, |g| percent(g.power_w?, g.power_limit_w?)),
+    gpu_power: of_gpus(frame, |g| percent(g.power_w?, g.power_limit_w?)),
     /// Temperature of the hottest of the job's GPUs, °C.
     gpu_temperature: hottest(frame),
     /// SM clock of the job's GPUs, mean, MHz.
-    gpu_clock: of_devices(frame, |g| g.sm_clock_mhz.map(f64::from)),
+    gpu_clock: of_gpus(frame, |g| g.sm_clock_mhz.map(f64::from)),
     /// Bytes per second that the job's GPUs receive over PCIe, together.
-    pcie_rx: sum_of_devices(frame, |g| g.pcie_rx_bytes_per_s),
+    pcie_rx: sum_of_gpus(frame, |g| g.pcie_rx_bytes_per_s),
     /// Bytes per second that they send.
-    pcie_tx: sum_of_devices(frame, |g| g.pcie_tx_bytes_per_s),
+    pcie_tx: sum_of_gpus(frame, |g| g.pcie_tx_bytes_per_s),
     /// Use of the allowed CPUs, percent.
     cpu: frame.host.allowed_cpu_pct,
     /// The job's own use, percent of the allowed CPUs.
@@ -166,11 +166,11 @@ point! {
     /// An address.
     waits_net: waits(frame, |end| matches!(end, End::Net)),
     /// A GPU.
-    waits_gpu: waits(frame, |end| matches!(end, End::Device)),
+    waits_gpu: waits(frame, |end| matches!(end, End::Gpu)),
     /// A lock, sleeping or polling, terminal input, or unknown.
     waits_other: waits(frame, |end| {
-        use End::{Children, Cpu, Device, Disk, Flush, Memory, Net};
-        !matches!(end, Cpu | Children | Disk | Flush | Memory | Net | Device)
+        use End::{Children, Cpu, Gpu, Disk, Flush, Memory, Net};
+        !matches!(end, Cpu | Children | Disk | Flush | Memory | Net | Gpu)
     }),
 }
 
@@ -227,12 +227,12 @@ fn devices(frame: &Frame) -> impl Iterator<Item = &GpuRates> {
 }
 
 /// Mean over the job's GPUs.
-fn of_devices(frame: &Frame, value: fn(&GpuRates) -> Option<f64>) -> Option<f64> {
+fn of_gpus(frame: &Frame, value: fn(&GpuRates) -> Option<f64>) -> Option<f64> {
     mean(devices(frame).map(value))
 }
 
 /// Sum over the job's GPUs.
-fn sum_of_devices(frame: &Frame, value: fn(&GpuRates) -> Option<f64>) -> Option<f64> {
+fn sum_of_gpus(frame: &Frame, value: fn(&GpuRates) -> Option<f64>) -> Option<f64> {
     devices(frame).filter_map(value).reduce(|a, b| a + b)
 }
 
@@ -251,7 +251,7 @@ fn is_own(path: &WaitPath) -> bool {
 
 /// Share of the loops' followed time in waits with such an end, percent.
 fn waits(frame: &Frame, of: fn(End) -> bool) -> Option<f64> {
-    let chains = || frame.trainers.iter().filter_map(|trainer| trainer.chain.as_ref());
+    let chains = || frame.ranks.iter().filter_map(|rank| rank.chain.as_ref());
     let waits = chains().flat_map(|chain| &chain.paths).filter(|path| !is_own(path) && of(path.end));
     percent(waits.map(|path| f64::from(path.seconds)).sum(), chains().map(|chain| chain.seconds).sum())
 }

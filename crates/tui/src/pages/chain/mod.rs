@@ -93,13 +93,13 @@ fn why_none(scene: &Scene<'_>) -> String {
     else {
         return "No wait chain yet: it takes two seconds.".to_owned();
     };
-    let trainers = scene.frame().map_or(0, |frame| frame.trainers.len());
+    let ranks = scene.frame().map_or(0, |frame| frame.ranks.len());
     let is_older = || {
         let waits =
             ChartColumns::gather(&scene.job.history.timeline, scene.window(LOOKED_AT), |point| point.waits.get());
         waits.values().all(|waits| waits.is_none())
     };
-    if scene.job.replay.is_some() && trainers > 0 && is_older() {
+    if scene.job.replay.is_some() && ranks > 0 && is_older() {
         return "This recording is older than the wait chain: it has none.".to_owned();
     }
     let seconds = format::duration(*observed_s);
@@ -126,7 +126,7 @@ fn tree_line(row: &ChainRow<'_>, width: u16, theme: Theme) -> Line<'static> {
 /// The color of whatever ends a wait: the color of its resource.
 fn style(node: &ChainNode, theme: Theme) -> Style {
     theme.series(match node.end {
-        Some(End::Device) => Class::Gpu,
+        Some(End::Gpu) => Class::Gpu,
         Some(End::Net | End::Disk | End::Flush | End::Memory) => Class::Io,
         Some(End::Cpu) => Class::Cpu,
         _ => Class::DataLoader,

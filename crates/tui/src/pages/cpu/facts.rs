@@ -35,8 +35,8 @@ pub fn pieces(frame: &Frame, theme: Theme) -> Vec<Piece> {
             None => "no CPU quota".to_owned(),
         });
     }
-    let main = frame.trainers.iter().filter_map(|trainer| trainer.run_delay_share).reduce(f64::max);
-    let name = if frame.trainers.len() > 1 { "training loops up to" } else { "training loop" };
+    let main = frame.ranks.iter().filter_map(|rank| rank.run_delay_share).reduce(f64::max);
+    let name = if frame.ranks.len() > 1 { "training loops up to" } else { "training loop" };
     fact(format!("queueing: job {}, {name} {}", format::share(job.run_delay_share), format::share(main)));
     fact(format!(
         "pressure: CPU {}, I/O {}, memory {}",

@@ -9,7 +9,7 @@ use crate::theme::Theme;
 use crate::widgets::table::{self, Column};
 use crate::widgets::{Scroll, Text, side_by_side};
 use trainmon_base::text::fit;
-use trainmon_rates::neighbours::NeighbourRates;
+use trainmon_rates::other_processes::OtherProcessRates;
 use trainmon_waits::Frame;
 
 /// Minimum widths for two and three lists side by side.
@@ -35,7 +35,7 @@ pub fn draw(page: &mut Scroll<'_>, frame: &Frame, theme: Theme) {
         TWO..THREE => [(0, half - 1), (0, half - 1), (half, width - half)],
         _ => [(0, ROLES), (ROLES + 2, THREADS), (ROLES + THREADS + 4, width - ROLES - THREADS - 4)],
     };
-    let lists: [Add; 3] = [roles, threads, neighbours];
+    let lists: [Add; 3] = [roles, threads, other_processes];
     // A list goes below the previous one if both begin at the same column.
     let mut columns: Vec<(u16, Text)> = Vec::new();
     for ((x, width), add) in places.into_iter().zip(lists) {
@@ -85,9 +85,9 @@ fn threads(text: &mut Text, frame: &Frame) {
     }
 }
 
-fn neighbours(text: &mut Text, frame: &Frame) {
+fn other_processes(text: &mut Text, frame: &Frame) {
     const COLUMNS: [Column; 4] = [("PID", 7), ("UID", 6), ("CPU", 6), ("memory", 9)];
-    let known = frame.neighbours.as_ref();
+    let known = frame.other_processes.as_ref();
     let is_wide = text.width >= ROOMY;
     let over = if is_wide { known } else { None };
     let over = over.map(|n| format!(", over {} s", format::number(Some(n.seconds))));
@@ -114,7 +114,7 @@ fn named(text: &mut Text, numbers: String, name: &str) {
     text.line(&(numbers + &fit(name, room)), Style::new());
 }
 
-fn name(process: &NeighbourRates, is_wide: bool) -> String {
+fn name(process: &OtherProcessRates, is_wide: bool) -> String {
     match (process.own, process.kernel) {
         (true, _) => "trainmon".to_owned(),
         // The same format as in ps.

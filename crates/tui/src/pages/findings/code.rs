@@ -4,17 +4,17 @@ use ratatui::style::Style;
 
 use crate::format;
 use crate::widgets::Text;
-use trainmon_base::text::sanitise;
+use trainmon_base::text::sanitize;
 use trainmon_diagnosis::diagnosis::verdict::{Hottest, Stages, Verdict};
 
 /// Adds what the training loop does, its hottest functions, the lines that wait for the GPU, and what workers do.
 pub fn add(page: &mut Text, verdict: &Verdict) {
     let percent = |share: f64| format::share(Some(share));
-    let place = |place: &Hottest| format!("{} {}", percent(place.share), sanitise(&place.to_string()));
+    let place = |place: &Hottest| format!("{} {}", percent(place.share), sanitize(&place.to_string()));
     let list = |places: &[Hottest]| places.iter().map(place).collect::<Vec<_>>().join(", ");
     if let Some(main) = &verdict.main_thread {
         page.heading("Code");
-        let activities = main.activities.iter().map(|(name, share)| (sanitise(name).replace('_', " "), *share));
+        let activities = main.activities.iter().map(|(name, share)| (sanitize(name).replace('_', " "), *share));
         page.wrapped("  loop:        ", 15, &format::largest_first(activities, 0.01), Style::new());
         if !main.hottest.is_empty() {
             page.wrapped("  hottest:     ", 15, &list(&main.hottest), Style::new());

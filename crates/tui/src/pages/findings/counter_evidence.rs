@@ -6,7 +6,7 @@ use super::MOST_FINDINGS;
 use super::sources;
 use crate::format;
 use crate::widgets::{Scene, Text};
-use trainmon_base::text::sanitise;
+use trainmon_base::text::sanitize;
 use trainmon_diagnosis::diagnosis::causes::verdict_name;
 use trainmon_diagnosis::diagnosis::counter_evidence::{counter_evidence, rests_on};
 use trainmon_diagnosis::diagnosis::verdict::Verdict;
@@ -31,7 +31,7 @@ pub fn add(page: &mut Text, verdict: &Verdict, scene: &Scene<'_>) {
     }
     for f in verdict.other_findings.iter().take(MOST_FINDINGS) {
         let name = verdict_name(f.class, f.cause);
-        let text = sanitise(&f.text);
+        let text = sanitize(&f.text);
         let text = match f.is_doubt() {
             true => text.trim_start_matches("Less certain: ").to_owned(),
             false => format!("{name} ({}) – {text}", format::share(Some(f.confidence))),

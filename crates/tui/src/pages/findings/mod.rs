@@ -16,7 +16,7 @@ use crate::format;
 use crate::labels::{advice_line, split, taken};
 use crate::widgets::table::{self, Column};
 use crate::widgets::{Drawn, Piece, Scene, Text, card, scrolled};
-use trainmon_base::text::{sanitise, wrap};
+use trainmon_base::text::{sanitize, wrap};
 use trainmon_base::zone;
 use trainmon_diagnosis::diagnosis::Side;
 use trainmon_diagnosis::diagnosis::verdict::{Class, Rank, Verdict};
@@ -115,7 +115,7 @@ fn hanging<const N: usize>(page: &mut Text, start: [Piece; N], indent: usize, le
 fn not_seen(text: &mut Text, verdict: &Verdict) {
     text.heading("Not available, and how to fix it");
     for n in verdict.not_seen.iter().take(MOST_FINDINGS) {
-        text.wrapped("  •", 4, &format!("{}: {}", n.what.title(), sanitise(&n.why)), Style::new());
+        text.wrapped("  •", 4, &format!("{}: {}", n.what.title(), sanitize(&n.why)), Style::new());
         if let Some(fix) = &n.fix {
             text.wrapped("    → ", 6, fix, text.theme.strong());
         }
@@ -139,7 +139,7 @@ fn ranks(text: &mut Text, verdict: &Verdict) {
         let shares = shares.values().map(Some).into_iter().chain([*collectives]).map(format::share);
         let line = table::row(&columns, [rank.number(place).to_string(), pid.to_string()].into_iter().chain(shares));
         let late = if *straggler { "  late" } else { "" };
-        let at = at.as_ref().map(|at| format!("  {}", sanitise(&at.to_string()))).unwrap_or_default();
+        let at = at.as_ref().map(|at| format!("  {}", sanitize(&at.to_string()))).unwrap_or_default();
         let (advice, dim) = (text.theme.strong(), text.theme.dim());
         text.spans([(line, Style::new()), (late.to_owned(), advice), (at, dim)]);
     }
@@ -175,7 +175,7 @@ fn numbers(text: &mut Text, verdict: &Verdict) {
     let s = &verdict.steps;
     let count = s.count.map(|n| format!(", {n} counted")).unwrap_or_default();
     let how = if s.count.is_some() { s.source.as_ref() } else { None };
-    let how = how.map(|source| sanitise(&source.how()).into_owned());
+    let how = how.map(|source| sanitize(&source.how()).into_owned());
     let steps = format!(
         "{} per second, median {} ms, 95th percentile {} ms{count}{}",
         format::number(s.per_s),

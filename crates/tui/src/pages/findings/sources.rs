@@ -7,7 +7,7 @@ use ratatui::style::Style;
 use super::hanging;
 use crate::format;
 use crate::widgets::{Scene, Text};
-use trainmon_base::text::sanitise;
+use trainmon_base::text::sanitize;
 use trainmon_diagnosis::diagnosis::verdict::{Subject, Verdict};
 use trainmon_sample::{SourceId, SourceState, SourceStatus};
 
@@ -20,7 +20,7 @@ pub fn stale<'s>(verdict: &'s Verdict, scene: &Scene<'s>) -> Vec<(SourceId, Cow<
         }
         // Only the verdict of that moment knows the state at that time.
         let then = verdict.seen.get(&Subject::from_source(source)?)?;
-        old.iter().any(|state| state.seen() == then).then(|| (source, sanitise(then), String::new()))
+        old.iter().any(|state| state.seen() == then).then(|| (source, sanitize(then), String::new()))
     });
     found.collect()
 }
@@ -28,7 +28,7 @@ pub fn stale<'s>(verdict: &'s Verdict, scene: &Scene<'s>) -> Vec<(SourceId, Cow<
 /// Reason and age.
 fn why(status: &SourceStatus) -> String {
     let age = status.age_ms.map(|ms| format!("last value {} old", format::duration(ms as f64 / 1000.0)));
-    let reason = status.reason.as_deref().map(|reason| sanitise(reason).into_owned());
+    let reason = status.reason.as_deref().map(|reason| sanitize(reason).into_owned());
     reason.into_iter().chain(age).collect::<Vec<_>>().join(", ")
 }
 
@@ -43,18 +43,18 @@ pub fn add(page: &mut Text, verdict: &Verdict, scene: &Scene<'_>) {
         // It is read with the processes: its state comes from the verdict.
         if let Some(state) = verdict.seen.get(&Subject::Connections) {
             let missing = scene.not_seen(Subject::Connections);
-            let why = missing.map(|missing| sanitise(&missing.why)).unwrap_or_default();
+            let why = missing.map(|missing| sanitize(&missing.why)).unwrap_or_default();
             row(
                 page,
                 Subject::Connections.word(),
-                &sanitise(state),
+                &sanitize(state),
                 &why,
                 missing.and_then(|missing| missing.fix.as_deref()),
             );
         }
     }
     let seen = verdict.seen.iter().take(super::MOST_FINDINGS);
-    let seen: Vec<String> = seen.map(|(source, state)| format!("{} {}", source.word(), sanitise(state))).collect();
+    let seen: Vec<String> = seen.map(|(source, state)| format!("{} {}", source.word(), sanitize(state))).collect();
     if !seen.is_empty() {
         page.wrapped("  read for the verdict: ", 24, &seen.join(", "), page.theme.dim());
     }

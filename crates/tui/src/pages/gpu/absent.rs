@@ -3,7 +3,7 @@
 use ratatui::style::Style;
 
 use crate::widgets::{Scene, Text};
-use trainmon_base::text::sanitise;
+use trainmon_base::text::sanitize;
 use trainmon_diagnosis::diagnosis::verdict::{Missing, Subject};
 use trainmon_sample::SourceState;
 
@@ -32,9 +32,9 @@ pub fn text(scene: &Scene<'_>, width: u16) -> Text {
     };
     text.wrapped("", 0, fix, theme.strong());
     let not_seen = scene.verdict().map(|verdict| verdict.not_seen.as_slice()).unwrap_or_default();
-    for entry in not_seen.iter().filter(|entry| matches!(entry.what, Missing::Device(_))) {
+    for entry in not_seen.iter().filter(|entry| matches!(entry.what, Missing::Gpu(_))) {
         let fix = entry.fix.as_deref().map(|fix| format!(" ({fix})")).unwrap_or_default();
-        let line = format!("{}: {}{fix}", entry.what.title(), sanitise(&entry.why));
+        let line = format!("{}: {}{fix}", entry.what.title(), sanitize(&entry.why));
         text.wrapped("", 0, &line, theme.warning());
     }
     let rest = "Everything else works without a GPU: the loop's time, CPUs, storage and workers.";

@@ -8,7 +8,7 @@ use crate::labels::{number as shown, used_of};
 use crate::theme::{ColorSlot, Look, Theme};
 use crate::widgets::{Piece, cells, count, piece_lines};
 use crate::{charts, format};
-use trainmon_base::text::{fit, sanitise};
+use trainmon_base::text::{fit, sanitize};
 use trainmon_rates::frame::GpuRates;
 use trainmon_waits::Frame;
 
@@ -182,7 +182,7 @@ fn numbers(gpu: &GpuRates, width: u16, style: Style) -> Vec<Piece> {
         numbers.push(format!("memory busy {}", format::percent(gpu.memory_utilization_pct)));
     }
     if width >= WITH_UUID {
-        numbers.extend(gpu.uuid.as_deref().map(|uuid| sanitise(uuid).into_owned()));
+        numbers.extend(gpu.uuid.as_deref().map(|uuid| sanitize(uuid).into_owned()));
     }
     numbers.into_iter().map(|text| (text, style)).collect()
 }

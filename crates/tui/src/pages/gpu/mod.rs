@@ -59,14 +59,14 @@ fn devices(page: &mut Scroll<'_>, frame: &Frame, scene: &Scene<'_>) {
     facts.pieces(", ", &facts::pieces(frame, scene, area.width));
     let plan = GpuPlan::new(frame, area, facts.lines.len(), processes::rows(frame));
     page.lines(&facts.lines);
-    if plan.device_rows == 1 {
+    if plan.gpu_rows == 1 {
         page.lines(&[device::heading(plan.text_width, theme)]);
     }
     let side = plan.side_x.map(|x| (x, Past::gather(scene, beside(area, x).width)));
     for (i, gpu) in frame.gpus.iter().enumerate() {
-        let whole = page.peek(plan.device_rows);
+        let whole = page.peek(plan.gpu_rows);
         // Only visible ones cost anything.
-        let lines = match plan.device_rows {
+        let lines = match plan.gpu_rows {
             rows if whole.height == 0 => vec![Line::default(); usize::from(rows)],
             1 => vec![device::line(plan.text_width, gpu, frame, theme)],
             rows => device::dense(plan.text_width, rows, gpu, frame, theme),

@@ -20,7 +20,7 @@ const MEAN_MAX: u16 = 6;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GpuPlan {
     /// Lines of each GPU: 1, below a heading, or 3 and more.
-    pub device_rows: u16,
+    pub gpu_rows: u16,
     /// Width of a GPU's text.
     pub text_width: u16,
     /// Column where the timelines beside the text begin; `None` if they are below it.
@@ -39,7 +39,7 @@ impl GpuPlan {
         let side = !few && body.width >= SIDE;
         let text = TEXT.max(body.width / 2);
         let mut plan = Self {
-            device_rows: 1,
+            gpu_rows: 1,
             text_width: if side { text } else { body.width },
             side_x: side.then(|| body.x + text + 1),
             chart_rows: u16::from(!side),
@@ -51,9 +51,9 @@ impl GpuPlan {
             true => frame.gpus.iter().map(|gpu| device::rows(gpu, body.width)).fold(4, u16::max).min(6),
             false => 4,
         };
-        for device_rows in (3..=most).rev() {
-            let dense = Self { device_rows, ..plan };
-            if facts + dense.rows(devices) + processes.min(4) <= body_rows || few && device_rows == 3 {
+        for gpu_rows in (3..=most).rev() {
+            let dense = Self { gpu_rows, ..plan };
+            if facts + dense.rows(devices) + processes.min(4) <= body_rows || few && gpu_rows == 3 {
                 plan = dense;
                 break;
             }
@@ -74,7 +74,7 @@ impl GpuPlan {
 
     /// Lines of the GPUs with their heading, their timelines and the time axis.
     fn rows(&self, devices: usize) -> usize {
-        let each = usize::from(self.device_rows + self.chart_rows);
-        usize::from(self.device_rows == 1) + devices * each + 2 * usize::from(self.mean_rows) + 1
+        let each = usize::from(self.gpu_rows + self.chart_rows);
+        usize::from(self.gpu_rows == 1) + devices * each + 2 * usize::from(self.mean_rows) + 1
     }
 }

@@ -43,9 +43,9 @@ fn line(gpu: &GpuRates, process: &GpuProcessRates, frame: &Frame, width: usize) 
         Some(false) => "    other",
         None => "  ? unknown",
     };
-    let rank = frame.trainers.iter().position(|trainer| trainer.id.pid == process.pid && known.is_some());
+    let rank = frame.ranks.iter().position(|rank| rank.id.pid == process.pid && known.is_some());
     let role = match (rank, known) {
-        (Some(rank), _) if frame.trainers.len() > 1 => format!("rank {rank}"),
+        (Some(rank), _) if frame.ranks.len() > 1 => format!("rank {rank}"),
         (_, Some(known)) => known.role.word().to_owned(),
         _ => format::UNMEASURED.to_owned(),
     };

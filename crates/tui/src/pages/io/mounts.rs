@@ -7,7 +7,7 @@ use super::{Detail, cause};
 use crate::format;
 use crate::widgets::table::{self, Column};
 use crate::widgets::{Scene, Text, cells};
-use trainmon_base::text::{fit, sanitise};
+use trainmon_base::text::{fit, sanitize};
 use trainmon_diagnosis::diagnosis::verdict::Subject;
 use trainmon_rates::frame::MountRates;
 use trainmon_sample::MountKind;
@@ -54,7 +54,7 @@ pub fn add(text: &mut Text, frame: &Frame, scene: &Scene<'_>, detail: Detail) {
 
 /// The end of a path, which tells files apart.
 fn tail(path: &str, room: usize) -> String {
-    let whole = sanitise(path);
+    let whole = sanitize(path);
     let over = usize::from(cells(&whole)).saturating_sub(room);
     if over == 0 {
         return whole.into_owned();

@@ -54,7 +54,7 @@ impl Content for Overview {
         }
         let nothing = Frame::default();
         let frame = scene.frame().unwrap_or(&nothing);
-        let ranks = if frame.trainers.len() > 1 { frame.trainers.len() } else { 0 };
+        let ranks = if frame.ranks.len() > 1 { frame.ranks.len() } else { 0 };
         let mut room = rest.height.saturating_sub(LEAST_TILES);
         let [of_ranks, of_workers] = [ranks, frame.workers.len()].map(|bars| {
             let rows = rows(bars, rest.width, buf.area).min(room);

@@ -11,7 +11,7 @@ use crate::theme::{Theme, WithLook};
 use crate::widgets::panel::Panel;
 use crate::widgets::{Scene, bars};
 use trainmon_waits::Frame;
-use trainmon_waits::frame::TrainerRates;
+use trainmon_waits::frame::RankRates;
 
 /// Width of rank and PID before a bar, and of the numbers after it.
 const BEFORE: u16 = 11;
@@ -20,30 +20,30 @@ const BEHIND: u16 = 15;
 /// Draws a heading and as many ranks as fit.
 pub fn draw(buf: &mut Buffer, area: Rect, frame: &Frame, scene: &Scene<'_>) {
     let theme = scene.theme;
-    let (count, room) = (frame.trainers.len(), bars::room(area, buf.area));
+    let (count, room) = (frame.ranks.len(), bars::room(area, buf.area));
     let straggler = straggler(frame, scene);
-    let late = straggler.and_then(|place| Some(frame.trainers.get(place)?.number(place)));
+    let late = straggler.and_then(|place| Some(frame.ranks.get(place)?.number(place)));
     let mut panel = Panel::new(format!("{count} ranks"), theme.strong());
     panel.value.extend(late.map(|rank| (format!("the others wait for rank {rank}"), theme.warning())));
     if count > room {
         panel = panel.with(format!("{room} shown"), theme.dim());
     }
     let inner = panel.with("colors as above · waiting for data · GPU use", theme.dim()).draw(buf, area, theme);
-    for ((place, trainer), area) in frame.trainers.iter().enumerate().zip(bars::places(inner)) {
-        let number = trainer.number(place);
+    for ((place, rank), area) in frame.ranks.iter().enumerate().zip(bars::places(inner)) {
+        let number = rank.number(place);
         let number = match straggler == Some(place) {
             true => Span::styled(format!("{number:>2}!"), theme.warning()),
             false => Span::styled(format!("{number:>2} "), theme.dim()),
         };
-        line(area.width, number, trainer, frame, theme).render(area, buf);
+        line(area.width, number, rank, frame, theme).render(area, buf);
     }
 }
 
-fn line(width: u16, number: Span<'static>, trainer: &TrainerRates, frame: &Frame, theme: Theme) -> Line<'static> {
-    let pid = Span::styled(format!("{:>7} ", trainer.id.pid), theme.dim());
-    let parts: Vec<_> = trainer.split_s.iter().map(|(activity, s)| (activity.look(), s)).collect();
-    let wait = trainer.split_s.shares_of(trainer.seconds_seen).map(|shares| shares.input_wait * 100.0);
-    let devices: Vec<_> = frame.gpus.iter().filter(|gpu| gpu.job_pids.contains(&trainer.id.pid)).collect();
+fn line(width: u16, number: Span<'static>, rank: &RankRates, frame: &Frame, theme: Theme) -> Line<'static> {
+    let pid = Span::styled(format!("{:>7} ", rank.id.pid), theme.dim());
+    let parts: Vec<_> = rank.split_s.iter().map(|(activity, s)| (activity.look(), s)).collect();
+    let wait = rank.split_s.shares_of(rank.seconds_seen).map(|shares| shares.input_wait * 100.0);
+    let devices: Vec<_> = frame.gpus.iter().filter(|gpu| gpu.job_pids.contains(&rank.id.pid)).collect();
     let text = match devices.split_first() {
         Some((first, others)) => {
             // Of several GPUs, the idlest is shown: a mean would hide it.
@@ -60,5 +60,5 @@ fn line(width: u16, number: Span<'static>, trainer: &TrainerRates, frame: &Frame
 /// The index of the rank that the others wait for.
 fn straggler(frame: &Frame, scene: &Scene<'_>) -> Option<usize> {
     let straggler = scene.verdict()?.ranks.iter().find(|rank| rank.straggler)?;
-    frame.trainers.iter().position(|trainer| trainer.id.pid == straggler.pid)
+    frame.ranks.iter().position(|rank| rank.id.pid == straggler.pid)
 }

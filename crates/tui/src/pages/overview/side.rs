@@ -9,7 +9,7 @@ use crate::widgets::panel::Panel;
 use crate::widgets::tile::{self, Body, Tile};
 use crate::widgets::{Scene, cells, count};
 use crate::{format, labels};
-use trainmon_base::text::{fit, sanitise};
+use trainmon_base::text::{fit, sanitize};
 use trainmon_diagnosis::diagnosis::verdict::Hottest;
 use trainmon_views::chain::rows;
 use trainmon_waits::Frame;
@@ -60,11 +60,11 @@ fn functions(width: usize, scene: &Scene<'_>) -> Option<Tile> {
         let share = format!("{:>4} ", format::share(Some(place.share)));
         let at = format!("{}:{}", place.file.rsplit('/').next().unwrap_or_default(), place.line);
         let room = width.saturating_sub(share.len() + at.len() + 1);
-        let function = sanitise(&place.function).into_owned();
+        let function = sanitize(&place.function).into_owned();
         Line::from_iter([
             Span::styled(share, theme.strong()),
             Span::raw(format!("{:<room$} ", fit(&function, room))),
-            Span::styled(sanitise(&at).into_owned(), theme.dim()),
+            Span::styled(sanitize(&at).into_owned(), theme.dim()),
         ])
     };
     let mut lines = Vec::new();
@@ -92,7 +92,7 @@ fn processes(frame: &Frame, width: usize, scene: &Scene<'_>) -> Tile {
     processes.sort_by(|a, b| b.cpu_pct.unwrap_or(-1.0).total_cmp(&a.cpu_pct.unwrap_or(-1.0)));
     let lines = processes.into_iter().take(PROCESS_ROWS).map(|process| {
         let head = format!("{:>8} {:>5} ", process.id.pid, format::percent(process.cpu_pct));
-        let command = sanitise(&labels::short_command(&process.command)).into_owned();
+        let command = sanitize(&labels::short_command(&process.command)).into_owned();
         let room = width.saturating_sub(head.len());
         Line::from_iter([Span::styled(head, scene.theme.dim()), Span::styled(fit(&command, room), Style::new())])
     });

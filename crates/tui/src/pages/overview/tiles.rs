@@ -6,7 +6,7 @@ use crate::widgets::tile::{Body, Tile};
 use crate::widgets::{ChartLine, Scene, Top, card};
 use crate::{charts, format, labels};
 use trainmon_base::stats::mean;
-use trainmon_base::text::sanitise;
+use trainmon_base::text::sanitize;
 use trainmon_diagnosis::diagnosis::verdict::{Class, Missing, Subject, Verdict};
 use trainmon_diagnosis::history::timeline;
 use trainmon_rates::frame::GpuRates;
@@ -75,9 +75,9 @@ fn steps(scene: &Scene<'_>) -> Option<Tile> {
 fn the_loop(frame: &Frame, scene: &Scene<'_>) -> Tile {
     let theme = scene.theme;
     // The verdict's shares are of one rank; with several ranks, the chart and its title show the mean.
-    let told = if frame.trainers.len() < 2 { scene.verdict().and_then(|verdict| verdict.shares) } else { None };
+    let told = if frame.ranks.len() < 2 { scene.verdict().and_then(|verdict| verdict.shares) } else { None };
     let shares = told.or_else(|| frame.loop_shares());
-    let ranks = if frame.trainers.len() > 1 { format!(" ×{}", frame.trainers.len()) } else { String::new() };
+    let ranks = if frame.ranks.len() > 1 { format!(" ×{}", frame.ranks.len()) } else { String::new() };
     let mut panel = Panel::new(format!("training loop{ranks}"), theme.strong());
     // What is blamed has a name of its own.
     let waited_for = scene.verdict().and_then(stages::waited_for);
@@ -184,12 +184,12 @@ pub fn no_gpu(scene: &Scene<'_>) -> Option<String> {
         });
     }
     let reason = scene.job.sources.gpu.reason.as_deref().or_else(|| missing_gpu(verdict));
-    Some(reason.map_or_else(|| "No GPU found.".to_owned(), |reason| format!("No GPU: {}", sanitise(reason))))
+    Some(reason.map_or_else(|| "No GPU found.".to_owned(), |reason| format!("No GPU: {}", sanitize(reason))))
 }
 
 fn missing_gpu(verdict: &Verdict) -> Option<&str> {
     let is_gpu = |missing: &&trainmon_diagnosis::diagnosis::verdict::Unavailable| {
-        matches!(missing.what, Missing::Subject(Subject::Nvml) | Missing::Device(_))
+        matches!(missing.what, Missing::Subject(Subject::Nvml) | Missing::Gpu(_))
     };
     verdict.not_seen.iter().find(is_gpu).map(|missing| missing.why.as_str())
 }
@@ -240,7 +240,7 @@ fn cpu(frame: &Frame, scene: &Scene<'_>) -> Tile {
 fn storage(frame: &Frame, scene: &Scene<'_>) -> Tile {
     let (storage, host) = (&frame.storage, &frame.host);
     let disk = storage.mounts.iter().flat_map(|mount| &mount.disks).next();
-    let name = disk.map_or_else(|| "storage".to_owned(), |disk| format!("storage {}", sanitise(disk)));
+    let name = disk.map_or_else(|| "storage".to_owned(), |disk| format!("storage {}", sanitize(disk)));
     let net = host.net_rx_bytes_per_s.filter(|bytes| *bytes >= 1_048_576.0);
     let read = timeline::read_bytes_per_s(frame);
     let first = format!("read {}", format::rate(read));

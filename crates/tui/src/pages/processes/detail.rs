@@ -7,11 +7,11 @@ use super::Processes;
 use crate::format;
 use crate::labels::{self, number, process_state, split};
 use crate::widgets::{Drawn, PopupBox, Scene};
-use trainmon_base::text::{sanitise, wrap};
+use trainmon_base::text::{sanitize, wrap};
 use trainmon_rates::frame::ProcessRates;
 use trainmon_rates::threads::ThreadRates;
 use trainmon_waits::Frame;
-use trainmon_waits::frame::{TrainerRates, WorkerRates};
+use trainmon_waits::frame::{RankRates, WorkerRates};
 
 /// Maximum width: longer lines are hard to read.
 const WIDTH: u16 = 100;
@@ -34,10 +34,10 @@ fn lines(process: &ProcessRates, frame: &Frame, page: &Processes, width: usize) 
     let mut texts = numbers(process);
     texts.extend(page.table.activity_of(process.id.pid).map(|activity| format!("mostly: {activity}")));
     let worker = frame.workers.iter().find(|worker| worker.id == process.id).map(worker_lines);
-    let trainer = frame.trainers.iter().find(|trainer| trainer.id == process.id).map(trainer_lines);
+    let rank = frame.ranks.iter().find(|rank| rank.id == process.id).map(rank_lines);
     let threads = frame.threads.iter().filter(|thread| thread.process == process.id).take(THREADS);
     let threads: Vec<String> = threads.map(thread_line).collect();
-    let parts = worker.into_iter().chain(trainer).map(Vec::from).chain([threads, vec![process.command.to_string()]]);
+    let parts = worker.into_iter().chain(rank).map(Vec::from).chain([threads, vec![process.command.to_string()]]);
     for part in parts.filter(|part| !part.is_empty()) {
         texts.push(String::new());
         texts.extend(part);
@@ -50,7 +50,7 @@ fn numbers(p: &ProcessRates) -> Vec<String> {
     vec![
         format!(
             "name {} · state {} · parent {} · user {} · nice {} · threads {}",
-            sanitise(&p.comm),
+            sanitize(&p.comm),
             process_state(p.state),
             p.parent,
             number(p.uid),
@@ -82,7 +82,7 @@ fn worker_lines(w: &WorkerRates) -> [String; 2] {
     [
         format!(
             "worker of {}: busy {}, waiting for its source {}, queueing {}, idle {}",
-            w.trainer,
+            w.rank,
             format::share(w.busy),
             format::share(w.io_wait),
             format::share(w.runnable),
@@ -98,7 +98,7 @@ fn worker_lines(w: &WorkerRates) -> [String; 2] {
     ]
 }
 
-fn trainer_lines(t: &TrainerRates) -> [String; 2] {
+fn rank_lines(t: &RankRates) -> [String; 2] {
     let how = if t.exact { "system call" } else { "wait channel and state only" };
     [
         format!("training loop: {}", split(t.split_s.shares_of(t.seconds_seen).as_ref())),
@@ -107,7 +107,7 @@ fn trainer_lines(t: &TrainerRates) -> [String; 2] {
 }
 
 fn thread_line(thread: &ThreadRates) -> String {
-    let name = if thread.name.is_empty() { format::UNMEASURED.into() } else { sanitise(&thread.name) };
+    let name = if thread.name.is_empty() { format::UNMEASURED.into() } else { sanitize(&thread.name) };
     let (cpu, queue) = (f64::from(thread.cpu_pct), f64::from(thread.run_delay_pct));
     format!(
         "thread {} {name}, {}: CPU {}%, queueing {}% of the time",

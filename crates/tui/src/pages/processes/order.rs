@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn roles_and_nice_values_run_upwards() {
         let mut p = processes(&[None, None, None]);
-        (p[0].role, p[2].role) = (ProcessRole::Worker, ProcessRole::Trainer);
+        (p[0].role, p[2].role) = (ProcessRole::Worker, ProcessRole::Rank);
         (p[0].nice, p[1].nice, p[2].nice) = (Some(0), Some(-5), Some(19));
         assert_eq!(sorted(ProcessColumn::Role, false, &p), [2, 0, 1]);
         assert_eq!(sorted(ProcessColumn::Nice, false, &p), [1, 0, 2]);

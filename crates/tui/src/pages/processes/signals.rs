@@ -53,7 +53,7 @@ fn allowed<'p>(process: Option<&'p ProcessRates>, scene: &Scene<'_>) -> Result<&
     }
 }
 
-/// `trainer 1234 “python train.py…”`.
+/// `rank 1234 “python train.py…”`.
 fn whom(process: &ProcessRates) -> String {
     format!("{} {} “{}”", labels::role(process.role), process.id.pid, fit(order::command(process), COMMAND))
 }
@@ -71,7 +71,7 @@ fn becomes(signal: Signal, role: ProcessRole) -> String {
         _ => "It ends",
     };
     let what = match role {
-        ProcessRole::Trainer => "the job loses everything since the last checkpoint",
+        ProcessRole::Rank => "the job loses everything since the last checkpoint",
         ProcessRole::Worker => {
             "the training loop then stops with an error, and the job loses everything since the last checkpoint"
         }

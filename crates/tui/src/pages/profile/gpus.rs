@@ -7,7 +7,7 @@ use crate::charts;
 use crate::theme::{ColorSlot, Look, Theme};
 use crate::widgets::table;
 use crate::widgets::{Piece, cells, count, piece_lines};
-use trainmon_base::text::{fit, sanitise};
+use trainmon_base::text::{fit, sanitize};
 use trainmon_profiles::account::ProfileAccount;
 use trainmon_profiles::drawn::SliceKind;
 use trainmon_views::profile_sections::{self, ProfilePart};
@@ -56,8 +56,8 @@ pub struct PartBars {
 impl PartBars {
     /// A bar for each GPU, at most so many; without a GPU, one for the loop.
     pub fn new(account: &ProfileAccount, most: usize, theme: Theme) -> Self {
-        let of_gpu = |device: &trainmon_profiles::account::DeviceAccount| {
-            let name = device.name.as_deref().map(|name| sanitise(name.trim_start_matches("NVIDIA ")).into_owned());
+        let of_gpu = |device: &trainmon_profiles::account::GpuAccount| {
+            let name = device.name.as_deref().map(|name| sanitize(name.trim_start_matches("NVIDIA ")).into_owned());
             let idle = if device.idle() >= 0.1 { theme.alarm() } else { theme.dim() };
             PartBar {
                 name: fit(&format!("GPU {} {}", device.index, name.unwrap_or_default()), NAME).trim_end().to_owned(),

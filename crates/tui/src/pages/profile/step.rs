@@ -23,7 +23,7 @@ use super::{lanes, words};
 use crate::theme::Theme;
 use crate::widgets::panel::{self, Panel, framed};
 use crate::widgets::{Drawn, Hit, cells, count};
-use trainmon_base::text::{fit, sanitise};
+use trainmon_base::text::{fit, sanitize};
 use trainmon_profiles::drawn::{DrawnGap, DrawnLane, DrawnSlice, DrawnStep, DrawnWork, LaneKind, SliceKind};
 use trainmon_views::profile_sections::length;
 use trainmon_views::section::whole;
@@ -224,7 +224,7 @@ impl<'a> StepView<'a> {
 
     fn placed(&self, place: usize, lane: &'a DrawnLane) -> LaneRow<'a> {
         let gpus = self.step.lanes.iter().filter(|lane| lane.kind == LaneKind::Idle).count();
-        let mut name = sanitise(&lane.name).into_owned();
+        let mut name = sanitize(&lane.name).into_owned();
         if gpus < 2 && lane.kind == LaneKind::Stream {
             name = name.split_once(", ").map_or(name.clone(), |(_, stream)| stream.to_owned());
         }

@@ -9,7 +9,7 @@ use unicode_width::UnicodeWidthStr;
 use super::gpus::look;
 use crate::theme::Theme;
 use crate::widgets::{Extent, cells};
-use trainmon_base::text::{fit, fit_before, sanitise};
+use trainmon_base::text::{fit, fit_before, sanitize};
 use trainmon_profiles::account::{IdleReason, ProfileAccount};
 use trainmon_profiles::drawn::SliceKind;
 use trainmon_views::profile_tables::TableName;
@@ -50,7 +50,7 @@ impl ShownTable {
             return None;
         }
         let widest = |(place, column): (usize, &Column)| {
-            let values = rows.iter().filter_map(|row| row.get(place)).map(|value| cells(&sanitise(value)));
+            let values = rows.iter().filter_map(|row| row.get(place)).map(|value| cells(&sanitize(value)));
             values.max().unwrap_or(0).max(cells(column.name))
         };
         let widths = columns.iter().enumerate().map(widest).collect();
@@ -139,7 +139,7 @@ pub fn shortened(value: &str, width: u16) -> String {
     let is_call = ["cu", "hip"].iter().any(|begin| first.starts_with(begin));
     let rest = format!(" in {}", with_place(within));
     match width.saturating_sub(rest.width()) {
-        room @ LEAST_NAME.. if is_call => fit(first, room) + &sanitise(&rest),
+        room @ LEAST_NAME.. if is_call => fit(first, room) + &sanitize(&rest),
         _ => cut(&with_place(if is_call { within } else { first })),
     }
 }

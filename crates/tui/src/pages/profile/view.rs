@@ -18,7 +18,7 @@ use crate::theme::Theme;
 use crate::widgets::panel::{self, Panel, framed};
 use crate::widgets::{self, card};
 use crate::widgets::{Drawn, Hit, Piece, Scene, Text, cells, count, piece_lines, write_lines};
-use trainmon_base::text::sanitise;
+use trainmon_base::text::sanitize;
 use trainmon_profiles::account::ProfileAccount;
 use trainmon_views::profile_sections;
 
@@ -111,10 +111,10 @@ fn head(account: &ProfileAccount, scene: &Scene<'_>) -> Vec<Piece> {
     let mut pieces = Vec::new();
     let age_s = scene.verdict().and_then(|verdict| verdict.profile_age_s);
     pieces.extend(age_s.map(|age_s| (taken(age_s), Style::new())));
-    let file = account.file.as_deref().map(|file| sanitise(file).into_owned());
+    let file = account.file.as_deref().map(|file| sanitize(file).into_owned());
     pieces.extend(file.map(|file| (file, Style::new())));
     let facts = profile_sections::window_facts(account);
-    pieces.extend(facts.into_iter().map(|fact| (sanitise(&fact).into_owned(), scene.theme.dim())));
+    pieces.extend(facts.into_iter().map(|fact| (sanitize(&fact).into_owned(), scene.theme.dim())));
     pieces
 }
 
@@ -188,7 +188,7 @@ fn one(
         edges = edges.with("Enter in full", theme.dim());
     }
     for note in &table.notes {
-        edges = edges.with(sanitise(note).into_owned(), theme.dim());
+        edges = edges.with(sanitize(note).into_owned(), theme.dim());
     }
     let inner = edges.draw(buf, area, theme);
     // Text keeps off a frame.

@@ -9,7 +9,7 @@ use super::gpus::look;
 use super::table::shortened;
 use crate::theme::Theme;
 use crate::widgets::cells;
-use trainmon_base::text::{fit, sanitise};
+use trainmon_base::text::{fit, sanitize};
 use trainmon_profiles::NO_OPERATOR;
 use trainmon_profiles::drawn::{DrawnGap, DrawnStep, SliceKind};
 use trainmon_views::profile_sections::length;
@@ -75,13 +75,13 @@ fn end(gap: &DrawnGap, step: &DrawnStep, width: u16) -> Option<String> {
         return Some("goes on after the end of the step".to_owned());
     }
     let work = gap.work.as_ref()?;
-    let (name, stream) = (sanitise(&work.name), sanitise(&work.place));
+    let (name, stream) = (sanitize(&work.name), sanitize(&work.place));
     let Some(call) = &gap.call else {
         return Some(fit(&format!("{ENDED}{name} on {stream}"), usize::from(width)));
     };
     let before = length((work.begin - call.begin).max(0.0) * step.length_ms);
     let launched = format!(", launched {before} before by ");
-    let full = format!("{ENDED}{name} on {stream}{launched}{} in {}", sanitise(&call.name), sanitise(&call.place));
+    let full = format!("{ENDED}{name} on {stream}{launched}{} in {}", sanitize(&call.name), sanitize(&call.place));
     if cells(&full) <= width {
         return Some(full);
     }

@@ -23,7 +23,7 @@ const OPEN: usize = 2;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum OutlinePart {
     /// The training loop of a rank.
-    Trainer(ProcessId),
+    Rank(ProcessId),
     /// All workers together.
     Workers,
     /// One worker.
@@ -77,19 +77,19 @@ pub enum What {
 /// The lines of the page; `turned` holds the parts whose fold state differs from the default.
 pub fn rows(recent: &RecentStacks, job: &Job, turned: &HashSet<OutlineKey>) -> Vec<OutlineRow> {
     let mut out = Outline { rows: Vec::new(), turned };
-    let several = recent.trainers.len() > 1;
+    let several = recent.ranks.len() > 1;
     // Ranks are counted in the order of the frame: the attached one first.
-    let order = job.frame().into_iter().flat_map(|frame| &frame.trainers).map(|trainer| trainer.id).zip(0..);
+    let order = job.frame().into_iter().flat_map(|frame| &frame.ranks).map(|rank| rank.id).zip(0..);
     let order: HashMap<ProcessId, usize> = order.collect();
-    let mut trainers: Vec<(usize, &ProcessId, &Sum)> =
-        recent.trainers.iter().map(|(id, sum)| (order.get(id).copied().unwrap_or(usize::MAX), id, sum)).collect();
-    trainers.sort_by_key(|(rank, id, _)| (*rank, **id));
-    for (place, (rank, id, sum)) in trainers.iter().enumerate() {
+    let mut ranks: Vec<(usize, &ProcessId, &Sum)> =
+        recent.ranks.iter().map(|(id, sum)| (order.get(id).copied().unwrap_or(usize::MAX), id, sum)).collect();
+    ranks.sort_by_key(|(rank, id, _)| (*rank, **id));
+    for (place, (rank, id, sum)) in ranks.iter().enumerate() {
         let name = match several && *rank != usize::MAX {
             true => format!("Rank {rank}, {}, training loop", id.pid),
             false => format!("Training loop, PID {}", id.pid),
         };
-        out.role(vec![OutlinePart::Trainer(**id)], name, sum, place == 0 || trainers.len() <= OPEN);
+        out.role(vec![OutlinePart::Rank(**id)], name, sum, place == 0 || ranks.len() <= OPEN);
     }
     if !recent.workers.is_empty() {
         let looked = recent.workers.len();
@@ -173,7 +173,7 @@ impl Outline<'_> {
     /// The verdict's list; the source text comes from recent stacks.
     fn sync_lines(&mut self, recent: &RecentStacks, job: &Job) {
         let main = job.verdict().and_then(|verdict| verdict.main_thread.as_ref());
-        if main.is_none() && recent.trainers.is_empty() {
+        if main.is_none() && recent.ranks.is_empty() {
             return;
         }
         let lines = main.map(|main| main.sync_lines.as_slice());
@@ -194,7 +194,7 @@ impl Outline<'_> {
 
 /// Source of a line that the verdict identifies by the last part of its path.
 fn text_of(recent: &RecentStacks, file: &str, line: u32) -> Option<Arc<str>> {
-    let functions = recent.trainers.values().flat_map(|sum| &sum.functions);
+    let functions = recent.ranks.values().flat_map(|sum| &sum.functions);
     let mut there = functions.filter(|function| function.file.rsplit('/').next() == Some(file));
     there.find_map(|function| function.lines.iter().find(|place| place.line == line)?.text.clone())
 }

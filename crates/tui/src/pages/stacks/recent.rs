@@ -107,7 +107,7 @@ impl Sum {
 /// Recent samples.
 #[derive(Debug, Clone, Default)]
 pub struct RecentStacks {
-    pub trainers: BTreeMap<ProcessId, Sum>,
+    pub ranks: BTreeMap<ProcessId, Sum>,
     /// The workers, one by one.
     pub workers: BTreeMap<ProcessId, Sum>,
     /// The workers together.
@@ -154,7 +154,7 @@ impl RecentStacks {
                 unpacked.moments.insert(id, stacks);
             }
         }
-        let one_by_one = out.trainers.values_mut().chain(out.workers.values_mut());
+        let one_by_one = out.ranks.values_mut().chain(out.workers.values_mut());
         one_by_one.chain([&mut out.all_workers]).for_each(Sum::rank);
         out
     }
@@ -166,7 +166,7 @@ impl RecentStacks {
         let Some(ago) = ago else { return false };
         self.span_s = self.span_s.max(ago.min(LOOKED_BACK_S));
         for stacks in stacks {
-            let sums = if stacks.role == ProcessRole::Worker { &mut self.workers } else { &mut self.trainers };
+            let sums = if stacks.role == ProcessRole::Worker { &mut self.workers } else { &mut self.ranks };
             if ago > LOOKED_BACK_S && sums.contains_key(&stacks.id) {
                 continue;
             }

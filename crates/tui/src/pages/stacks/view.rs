@@ -23,14 +23,14 @@ use super::{Stacks, absent, activity};
 use crate::theme::{Look, Theme, WithLook};
 use crate::widgets::{Drawn, Extent, Hit, Scene, bars, cells, count, piece_lines, table, write_lines};
 use crate::{charts, format};
-use trainmon_base::text::{fit, sanitise};
+use trainmon_base::text::{fit, sanitize};
 use trainmon_waits::stacks::Activities;
 use trainmon_waits::time_split::LoopActivity;
 
 /// Draws the heading and the visible lines, or the reason why there are no lines.
 pub fn draw(buf: &mut Buffer, area: Rect, page: &Stacks, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
     let recent = &page.recent;
-    let absent = recent.trainers.is_empty() && recent.workers.is_empty();
+    let absent = recent.ranks.is_empty() && recent.workers.is_empty();
     let absent = if absent { absent::text(area.width, scene).lines } else { Vec::new() };
     let [first, above, below] =
         Layout::vertical([Constraint::Length(1), Constraint::Length(count(absent.len())), Constraint::Fill(1)])
@@ -87,7 +87,7 @@ impl StackColumns {
     }
 
     fn heading(self, buf: &mut Buffer, area: Rect, recent: &RecentStacks) {
-        let samples: u64 = recent.trainers.values().chain(recent.workers.values()).map(|sum| sum.main.total()).sum();
+        let samples: u64 = recent.ranks.values().chain(recent.workers.values()).map(|sum| sum.main.total()).sum();
         let span = format::duration(recent.span_s.clamp(1.0, LOOKED_BACK_S));
         let right = match recent.age_s {
             // If the newest stacks are old, that matters more than their number.
@@ -148,7 +148,7 @@ impl StackColumns {
             }
             (Some(OutlinePart::Sync(file, function, line)), What::Sync { share, text }) => {
                 let room = self.width.saturating_sub(self.before_doing());
-                let place = fit(&format!("{} {}:{line}", sanitise(function), sanitise(file)), room);
+                let place = fit(&format!("{} {}:{line}", sanitize(function), sanitize(file)), room);
                 let room = room.saturating_sub(usize::from(cells(&place)) + 2);
                 let mut spans = self.share_bar(*share, theme.style(LoopActivity::DeviceSync.look()));
                 spans.push(Span::raw(place + "  "));
@@ -188,7 +188,7 @@ impl StackColumns {
 fn place(room: usize, name: &str, file: &str, line: u32, user: bool, theme: Theme) -> [Span<'static>; 2] {
     let style = if user { theme.strong() } else { theme.dim() };
     let line = if line > 0 { format!(":{line}") } else { String::new() };
-    let wanted = usize::from(cells(&sanitise(name))).min(room);
+    let wanted = usize::from(cells(&sanitize(name))).min(room);
     // The file's end says more than its beginning; the name of the function comes first.
     let file = shortened(file, room.saturating_sub(wanted.max(room / 3) + 1 + line.len()));
     let at = if file.is_empty() { file } else { file + &line };
@@ -200,7 +200,7 @@ fn place(room: usize, name: &str, file: &str, line: u32, user: bool, theme: Them
 /// The last parts of a path, as many as fit into `room` cells; never those before `site-packages`.
 fn shortened(file: &str, room: usize) -> String {
     let file = file.rsplit_once("-packages/").map_or(file, |(_, inside)| inside);
-    let whole = sanitise(file);
+    let whole = sanitize(file);
     if usize::from(cells(&whole)) <= room {
         return whole.into_owned();
     }

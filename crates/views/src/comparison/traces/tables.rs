@@ -237,9 +237,9 @@ fn kernel(row: &RowChange<ByName>) -> ChangedRow {
 }
 
 fn operator(row: &RowChange<ByName>) -> ChangedRow {
-    let sum = |device: Option<f64>, idle: Option<f64>| Some(device? + idle?);
-    let (device, idle) = (row.number(RowNumber::DeviceMs), row.number(RowNumber::IdleMs));
-    let ms = BeforeAfter { before: sum(device.before, idle.before), after: sum(device.after, idle.after) };
+    let sum = |gpu: Option<f64>, idle: Option<f64>| Some(gpu? + idle?);
+    let (gpu, idle) = (row.number(RowNumber::DeviceMs), row.number(RowNumber::IdleMs));
+    let ms = BeforeAfter { before: sum(gpu.before, idle.before), after: sum(gpu.after, idle.after) };
     let (name, _, count, more) =
         changed(row, row.key.name.clone(), RowNumber::DeviceMs, (RowNumber::HostMs, milliseconds));
     (name, ms, count, more)

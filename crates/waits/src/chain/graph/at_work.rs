@@ -9,20 +9,19 @@ use trainmon_sample::Channel;
 impl Graph<'_> {
     /// Processes with a thread at work in this round, not counting the loop's own: they run, or wait for a disk or a
     /// remote answer (like a process that fetches ahead), or have something for the loop that it has not taken yet.
-    pub(in crate::chain) fn at_work(&self, (trainer, tid): (u32, u32)) -> BTreeSet<u32> {
+    pub(in crate::chain) fn at_work(&self, (rank, tid): (u32, u32)) -> BTreeSet<u32> {
         let fetches = |thread: &GraphThread<'_>| {
-            let elsewhere = |channel: &Channel| channel.remote.is_some() && !channel.writers.contains(&trainer);
+            let elsewhere = |channel: &Channel| channel.remote.is_some() && !channel.writers.contains(&rank);
             self.waits_on(thread).any(|(_, channel)| elsewhere(channel))
         };
         let hands_over = |thread: &GraphThread<'_>| {
-            let to_loop =
-                |channel: &Channel| channel.readers.contains(&trainer) || channel.writers.contains(&trainer);
+            let to_loop = |channel: &Channel| channel.readers.contains(&rank) || channel.writers.contains(&rank);
             self.waits_on(thread).any(|(descriptor, channel)| descriptor.writes && to_loop(channel))
         };
         let works = |thread: &&GraphThread<'_>| match thread.wait {
-            Wait::Running | Wait::DiskRead | Wait::Memory => (thread.pid, thread.tid) != (trainer, tid),
-            Wait::Pipe | Wait::Socket if thread.pid != trainer && hands_over(thread) => true,
-            Wait::Socket => thread.pid != trainer && fetches(thread),
+            Wait::Running | Wait::DiskRead | Wait::Memory => (thread.pid, thread.tid) != (rank, tid),
+            Wait::Pipe | Wait::Socket if thread.pid != rank && hands_over(thread) => true,
+            Wait::Socket => thread.pid != rank && fetches(thread),
             _ => false,
         };
         self.threads.iter().filter(works).map(|thread| thread.pid).collect()

@@ -99,7 +99,7 @@ impl<'a> Graph<'a> {
         }
         let link = &*descriptor.link;
         if link.starts_with("/dev/nvidia") || is_unread_accelerator(link) {
-            return vec![RoundPath::only(End::Device)];
+            return vec![RoundPath::only(End::Gpu)];
         }
         if link.starts_with("/dev/pts/") || link.starts_with("/dev/tty") {
             return vec![RoundPath::only(End::Terminal)];
@@ -160,7 +160,7 @@ impl<'a> Graph<'a> {
         let sleeps = || holders.iter().any(|other| self.looks_again(*other));
         // Ranks wait for each other too; if one of them sleeps, that is not a remote wait.
         let is_rank = |other: &u32| {
-            let known = self.processes.get(other).filter(|known| known.role == ProcessRole::Trainer);
+            let known = self.processes.get(other).filter(|known| known.role == ProcessRole::Rank);
             known.is_some() && self.inside_pids.contains(other)
         };
         if !found.is_empty() && (holders.iter().all(is_rank) || found.iter().all(asked) && !sleeps()) {
@@ -201,8 +201,8 @@ impl<'a> Graph<'a> {
     /// Among several holders of a pipe's other end: the process's own workers if it has any, and the active ones.
     fn likeliest(&self, pid: u32, pids: Vec<u32>) -> Vec<u32> {
         let of = |wanted: &dyn Fn(u32) -> bool| pids.iter().copied().filter(|pid| wanted(*pid)).collect::<Vec<_>>();
-        let is_trainer = self.processes.get(&pid).is_some_and(|process| process.role == ProcessRole::Trainer);
-        let workers = of(&|other| is_trainer && self.is_torch_worker(other) && self.is_child_of(other, pid));
+        let is_rank = self.processes.get(&pid).is_some_and(|process| process.role == ProcessRole::Rank);
+        let workers = of(&|other| is_rank && self.is_torch_worker(other) && self.is_child_of(other, pid));
         let moving = of(&|pid| self.moving.contains(&pid));
         match () {
             () if !workers.is_empty() => workers,

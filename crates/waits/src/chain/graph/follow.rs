@@ -25,14 +25,14 @@ const SWITCH_MS: i32 = 6;
 const SWITCHES_S: f64 = 150.0;
 
 impl<'a> Graph<'a> {
-    /// Where the wait of a thread leads in this round; `device` is the GPU's use around it, 0–1.
-    pub(in crate::chain) fn loop_paths(&self, pid: u32, tid: u32, device: Option<f64>) -> FoundPaths {
-        let idle = 1.0 - device.unwrap_or(0.0);
-        let mut found = self.paths_beside_device(pid, tid, device);
-        let is_shared = found.paths.len() > 1 && found.paths.iter().any(|path| path.is_own(End::Device));
+    /// Where the wait of a thread leads in this round; `gpu` is the GPU's use around it, 0–1.
+    pub(in crate::chain) fn loop_paths(&self, pid: u32, tid: u32, gpu: Option<f64>) -> FoundPaths {
+        let idle = 1.0 - gpu.unwrap_or(0.0);
+        let mut found = self.paths_beside_device(pid, tid, gpu);
+        let is_shared = found.paths.len() > 1 && found.paths.iter().any(|path| path.is_own(End::Gpu));
         for path in &mut found.paths {
             path.idle = match () {
-                () if path.is_own(End::Device) => 0.0,
+                () if path.is_own(End::Gpu) => 0.0,
                 // The GPU has its own part of the time.
                 () if is_shared => 1.0,
                 () => idle,
@@ -41,13 +41,13 @@ impl<'a> Graph<'a> {
         found
     }
 
-    fn paths_beside_device(&self, pid: u32, tid: u32, device: Option<f64>) -> FoundPaths {
+    fn paths_beside_device(&self, pid: u32, tid: u32, gpu: Option<f64>) -> FoundPaths {
         let Some(thread) = self.thread(pid, tid) else { return RoundPath::only(End::Unknown).into() };
         let paths = self.paths_from(thread);
-        let busy = device.filter(|busy| *busy >= WORKING_SHARE);
+        let busy = gpu.filter(|busy| *busy >= WORKING_SHARE);
         match (thread.wait, busy) {
             // The wait does not show its purpose: the GPU may be what is waited for.
-            (Wait::Device, Some(_)) => RoundPath::only(End::Device).into(),
+            (Wait::Gpu, Some(_)) => RoundPath::only(End::Gpu).into(),
             // A sleeping thread waits for the GPU only while the GPU works.
             (Wait::Sleep, Some(busy)) => {
                 let otherwise = paths.iter().map(|path| path.clone().part(busy)).collect();
@@ -60,7 +60,7 @@ impl<'a> Graph<'a> {
                 if !leads {
                     let else_for = |path: &RoundPath| has_ended(path) || is_at_sleeping_thread(&path.hops, path.end);
                     let otherwise = paths.into_iter().filter(else_for).collect();
-                    return FoundPaths { paths: RoundPath::only(End::Device), otherwise };
+                    return FoundPaths { paths: RoundPath::only(End::Gpu), otherwise };
                 }
                 let by_lock = paths.iter().any(|path| path.hops.first().is_some_and(|hop| hop.by != Edge::Thread));
                 let computes = paths.iter().any(|path| path.hops.len() == 1 && path.end == End::Cpu);
@@ -95,7 +95,7 @@ impl<'a> Graph<'a> {
                 self.lock_paths(thread.pid, None, trail)
             }
             Wait::Sleep => RoundPath::only(End::Timer),
-            Wait::Device => RoundPath::only(End::Device),
+            Wait::Gpu => RoundPath::only(End::Gpu),
             Wait::Unknown => RoundPath::only(End::Unknown),
             Wait::Child => {
                 let children = self.waited_children(thread.pid, seen).into_iter().take(CANDIDATES);
@@ -307,7 +307,7 @@ impl GraphThread<'_> {
 /// The wait counts for the GPU in proportion to the GPU's use.
 fn beside_device(paths: Vec<RoundPath>, busy: f64) -> Vec<RoundPath> {
     let rest = paths.into_iter().map(|path| path.part(1.0 - busy));
-    rest.filter(|path| path.share > 0.0).chain([RoundPath::end(End::Device).part(busy)]).collect()
+    rest.filter(|path| path.share > 0.0).chain([RoundPath::end(End::Gpu).part(busy)]).collect()
 }
 
 /// Merges equal paths, and everything beyond [`MOST_PATHS`] into one path with an unknown end.
@@ -343,7 +343,7 @@ impl End {
         match self {
             Self::Cpu | Self::Children => 0,
             Self::Disk | Self::Flush | Self::Memory => 1,
-            Self::Net | Self::Device | Self::Lock => 2,
+            Self::Net | Self::Gpu | Self::Lock => 2,
             Self::Timer | Self::Stopped | Self::Terminal => 3,
             Self::Loader => 7,
             Self::Unknown => 8,

@@ -14,21 +14,21 @@ impl Graph<'_> {
     /// Training processes with a worker that holds a lock: it works, and no other worker is idle until it is asked for
     /// something. A worker that waits for its turn at a queue of indices waits for an idle one.
     pub(in crate::chain) fn lock_holders(&self, workers: &[SampledWorker]) -> HashSet<u32> {
-        let mut trainers: HashMap<u32, (bool, bool)> = HashMap::new();
+        let mut ranks: HashMap<u32, (bool, bool)> = HashMap::new();
         for worker in workers {
             let Some(main) = self.thread(worker.id.pid, worker.id.pid) else { continue };
             let rests = match main.wait {
                 Wait::LoaderPoll => worker.torch,
                 // Without readable calls, any poll may be torch's.
                 Wait::Poll if worker.torch => !self.exact,
-                _ => !worker.torch && self.rests(main, worker.trainer),
+                _ => !worker.torch && self.rests(main, worker.rank),
             };
-            let (works, rest) = trainers.entry(worker.trainer).or_default();
+            let (works, rest) = ranks.entry(worker.rank).or_default();
             *works |= !rests && !matches!(main.wait, Wait::Futex | Wait::Stopped | Wait::Unknown);
             *rest |= rests;
         }
-        let holders = trainers.into_iter().filter(|(_, (works, rest))| *works && !rest);
-        holders.map(|(trainer, _)| trainer).collect()
+        let holders = ranks.into_iter().filter(|(_, (works, rest))| *works && !rest);
+        holders.map(|(rank, _)| rank).collect()
     }
 
     /// Whether a worker's first thread waits in this round in a futex that other processes may share.

@@ -35,7 +35,7 @@ impl Chain {
             let (loads, saves) = (shares.input_wait, shares.checkpoint);
             let of_rest = |share: f64| if share > 0.0 { (rest * share / (loads + saves)).min(share) } else { 0.0 };
             let (loads, saves) = (of_rest(loads), of_rest(saves));
-            self.shift(spins, ChainPath::is_own_work, Purpose::Gpu, Some(End::Device));
+            self.shift(spins, ChainPath::is_own_work, Purpose::Gpu, Some(End::Gpu));
             self.shift(loads, ChainPath::is_own_work, Purpose::Loads, None);
             self.shift(saves, ChainPath::is_own_work, Purpose::Saves, None);
             // The rest runs at a line that waits: it polls.
@@ -51,9 +51,9 @@ impl Chain {
         }
         // A loop that sleeps while the GPU works waits for it, for as long as it works: only its code could tell otherwise.
         // From moment to moment the GPU's use is an average.
-        let for_device = shares.device_sync - self.share(Purpose::Gpu);
-        let for_device = for_device.min(self.share(Purpose::Sleep) - slept);
-        self.shift(for_device, |way| way.part == Purpose::Sleep, Purpose::Gpu, Some(End::Device));
+        let for_gpu = shares.device_sync - self.share(Purpose::Gpu);
+        let for_gpu = for_gpu.min(self.share(Purpose::Sleep) - slept);
+        self.shift(for_gpu, |way| way.part == Purpose::Sleep, Purpose::Gpu, Some(End::Gpu));
         if let Some(idle) = idle {
             self.lose(Purpose::Own, idle.while_host_busy);
             // Waiting for a batch or making one: the GPU idles in the same part of both.
@@ -127,7 +127,7 @@ mod tests {
         // only say that the GPU works for 83% of it.
         let ways = |own: f64| {
             vec![
-                way(Purpose::Gpu, End::Device, 0.69, 0.0),
+                way(Purpose::Gpu, End::Gpu, 0.69, 0.0),
                 way(Purpose::Sleep, End::Timer, 0.14, 0.14),
                 way(Purpose::Own, End::Cpu, own, own),
             ]

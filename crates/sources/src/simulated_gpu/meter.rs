@@ -1,7 +1,7 @@
 //! What a reader measures of a simulated GPU between two readings: how busy it was, and how much energy it used.
 
 use super::queue::Queue;
-use super::state::DeviceState;
+use super::state::SimulatedGpuState;
 
 /// How busy a simulated GPU was over a stretch of time, shares 0–1.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -9,13 +9,13 @@ pub struct MeterActivity {
     /// By the owner's work.
     pub owner: f64,
     /// By the other process's work.
-    pub neighbour: f64,
+    pub other_process: f64,
     /// By either: their sum, at most 1 (two processes take turns on a GPU).
     pub device: f64,
 }
 
 /// A record and the CLOCK_MONOTONIC nanoseconds at which it was read.
-pub type Reading = (DeviceState, u64);
+pub type Reading = (SimulatedGpuState, u64);
 
 /// Activity between two readings. `None` if no time has passed.
 pub fn activity((before, then_ns): &Reading, (after, now_ns): &Reading) -> Option<MeterActivity> {
@@ -24,8 +24,8 @@ pub fn activity((before, then_ns): &Reading, (after, now_ns): &Reading) -> Optio
         (new.busy_ns(*now_ns).saturating_sub(old.busy_ns(*then_ns)) as f64 / elapsed).clamp(0.0, 1.0)
     };
     let owner = share(&before.queue, &after.queue);
-    let neighbour = share(&before.neighbour_queue, &after.neighbour_queue);
-    Some(MeterActivity { owner, neighbour, device: (owner + neighbour).min(1.0) })
+    let other_process = share(&before.other_queue, &after.other_queue);
+    Some(MeterActivity { owner, other_process, device: (owner + other_process).min(1.0) })
 }
 
 /// Follows one simulated GPU from reading to reading.
@@ -39,7 +39,7 @@ pub struct Meter {
 
 impl Meter {
     /// Takes a reading and returns the activity since the previous one. `None` for the first, or if no time has passed.
-    pub fn read(&mut self, state: DeviceState, now_ns: u64) -> Option<MeterActivity> {
+    pub fn read(&mut self, state: SimulatedGpuState, now_ns: u64) -> Option<MeterActivity> {
         let now = (state, now_ns);
         let seen = self.last.as_ref().and_then(|last| activity(last, &now));
         let then_ns = self.last.replace(now).map_or(now_ns, |(_, then_ns)| then_ns);
@@ -56,12 +56,12 @@ mod tests {
 
     #[test]
     fn a_shared_device_is_busy_at_most_all_the_time() {
-        let before = DeviceState::default();
+        let before = SimulatedGpuState::default();
         let mut after = before;
         after.queue.launch(0, 800);
-        after.neighbour_queue.launch(0, 500);
+        after.other_queue.launch(0, 500);
         let seen = activity(&(before, 0), &(after, 1_000)).unwrap();
-        assert_eq!(seen, MeterActivity { owner: 0.8, neighbour: 0.5, device: 1.0 });
+        assert_eq!(seen, MeterActivity { owner: 0.8, other_process: 0.5, device: 1.0 });
         assert_eq!(activity(&(before, 5), &(after, 5)), None);
     }
 }

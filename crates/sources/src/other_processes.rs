@@ -17,27 +17,27 @@ use rustix::fs::{CWD, Mode, OFlags, RawDir, openat};
 use super::fields::{number, text};
 use super::files::{KeptFile, ReadFailure};
 use super::{Roots, cgroup, clock, process, task_files};
-use trainmon_sample::neighbours::MOST_NEIGHBOURS;
-use trainmon_sample::{NeighbourProcess, NeighboursSample, ProcessId};
+use trainmon_sample::other_processes::MOST_OTHER_PROCESSES;
+use trainmon_sample::{OtherProcessProcess, OtherProcessesSample, ProcessId};
 
 /// Most processes read, which bounds the memory to about 2 MiB.
 const MOST_SCANNED: usize = 32_768;
 
 /// Scans the host's processes for CPU time used since the last scan.
 #[derive(Debug, Default)]
-pub struct NeighboursReader {
+pub struct OtherProcessesReader {
     roots: Roots,
     /// The CPUs that the job may use; empty if unknown.
     job_cpus: Vec<u16>,
     /// Processes that are reported even if they use no CPU time.
     asked: HashSet<u32>,
-    counters: NeighbourCounters,
+    counters: OtherProcessCounters,
     now: HashMap<u32, (u64, u64)>,
     job: HashSet<u32>,
     /// Those that used CPU time, with their parents but without command lines and owners.
-    busiest: Vec<(u32, NeighbourProcess)>,
+    busiest: Vec<(u32, OtherProcessProcess)>,
     /// Command lines and owners of the processes shown, with the name that each had.
-    names: HashMap<ProcessId, NeighbourNames>,
+    names: HashMap<ProcessId, OtherProcessNames>,
     path: String,
     before_ns: Option<u64>,
     /// trainmon's own PID in this `/proc`, and its children: what these start is trainmon's as well.
@@ -47,18 +47,18 @@ pub struct NeighboursReader {
 
 /// What is read once for each process shown: name, command line, owner, and whether it runs on CPUs other than the
 /// job's.
-type NeighbourNames = (Arc<str>, Arc<str>, Option<u32>, bool);
+type OtherProcessNames = (Arc<str>, Arc<str>, Option<u32>, bool);
 
 /// The processes at the last scan.
 #[derive(Debug, Default)]
-struct NeighbourCounters {
+struct OtherProcessCounters {
     /// Start time and CPU time so far by PID, clock ticks.
     seen: HashMap<u32, (u64, u64)>,
     /// No process was left out, so a process not listed is younger than the scan.
     complete: bool,
 }
 
-impl NeighbourCounters {
+impl OtherProcessCounters {
     /// Clock ticks used since the scan; all of them for a process that started since. `None` if unknown.
     fn moved(&self, now: ProcessId, ticks: u64) -> Option<u64> {
         match self.seen.get(&now.pid) {
@@ -70,7 +70,7 @@ impl NeighbourCounters {
     }
 }
 
-impl NeighboursReader {
+impl OtherProcessesReader {
     /// Starts with nothing read.
     pub fn new(roots: &Roots) -> Self {
         Self { roots: roots.clone(), ..Self::default() }
@@ -87,7 +87,7 @@ impl NeighboursReader {
     ///
     /// # Errors
     /// If `/proc` cannot be listed.
-    pub fn read(&mut self, now_ns: u64, job: &[u32]) -> io::Result<NeighboursSample> {
+    pub fn read(&mut self, now_ns: u64, job: &[u32]) -> io::Result<OtherProcessesSample> {
         self.job = job.iter().copied().collect();
         self.busiest.clear();
         self.now.clear();
@@ -111,12 +111,12 @@ impl NeighboursReader {
                 Err(failure) => complete &= failure.is_gone(),
             }
         }
-        self.counters = NeighbourCounters { seen: std::mem::take(&mut self.now), complete };
+        self.counters = OtherProcessCounters { seen: std::mem::take(&mut self.now), complete };
         let window_ns = self.before_ns.map_or(0, |before_ns| now_ns.saturating_sub(before_ns));
         self.before_ns = Some(now_ns);
         self.keep_busiest();
         let processes = self.named();
-        Ok(NeighboursSample {
+        Ok(OtherProcessesSample {
             monotonic_ns: now_ns,
             window_ns,
             ticks_per_second: clock::ticks_per_second(),
@@ -146,16 +146,16 @@ impl NeighboursReader {
             && let Some(cpu_ticks) = self.counters.moved(id, stat.cpu_ticks())
             && (cpu_ticks > 0 || self.asked.contains(&pid))
         {
-            let busy = NeighbourProcess {
+            let busy = OtherProcessProcess {
                 id,
                 comm: text(task_files::comm(line).unwrap_or_default()),
                 cpu_ticks,
                 rss_bytes: stat.rss_pages.saturating_mul(rustix::param::page_size() as u64),
                 kernel: stat.is_kernel_thread(),
-                ..NeighbourProcess::default()
+                ..OtherProcessProcess::default()
             };
             self.busiest.push((stat.parent, busy));
-            if self.busiest.len() >= 4 * MOST_NEIGHBOURS {
+            if self.busiest.len() >= 4 * MOST_OTHER_PROCESSES {
                 self.keep_busiest();
             }
         }
@@ -164,16 +164,16 @@ impl NeighboursReader {
 
     fn keep_busiest(&mut self) {
         let mut busiest = std::mem::take(&mut self.busiest);
-        let by_time = |busy: &NeighbourProcess| (Reverse(busy.cpu_ticks), busy.id);
+        let by_time = |busy: &OtherProcessProcess| (Reverse(busy.cpu_ticks), busy.id);
         busiest.sort_unstable_by_key(|(_, busy)| (!self.asked.contains(&busy.id.pid), by_time(busy)));
-        busiest.truncate(MOST_NEIGHBOURS);
+        busiest.truncate(MOST_OTHER_PROCESSES);
         busiest.sort_unstable_by_key(|(_, busy)| by_time(busy));
         self.busiest = busiest;
     }
 
     /// The busiest processes with command lines and owners; those of other processes are forgotten. A process that has
     /// ended has only its name.
-    fn named(&mut self) -> Vec<NeighbourProcess> {
+    fn named(&mut self) -> Vec<OtherProcessProcess> {
         let mut busiest = std::mem::take(&mut self.busiest);
         self.names.retain(|id, (comm, ..)| busiest.iter().any(|(_, busy)| busy.id == *id && busy.comm == *comm));
         let (own, own_children) = (self.own, &self.own_children);
@@ -187,7 +187,7 @@ impl NeighboursReader {
             // py-spy is trainmon's grandchild.
             let is_own = own == Some(busy.id.pid) || own == Some(parent) || own_children.contains(&parent);
             let (comm, command, uid, elsewhere) = names.clone();
-            NeighbourProcess { comm, command, uid, own: is_own, elsewhere, ..busy }
+            OtherProcessProcess { comm, command, uid, own: is_own, elsewhere, ..busy }
         });
         let named = named.collect();
         self.busiest = busiest;

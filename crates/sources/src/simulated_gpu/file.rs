@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use super::state::{DeviceState, RECORD_BYTES, StateError, parse_header};
+use super::state::{RECORD_BYTES, SimulatedGpuState, StateError, parse_header};
 use crate::regular_file;
 
 /// How often a half-written record is retried. A write takes microseconds; one that takes longer than this died
@@ -41,13 +41,13 @@ impl StateFile {
     ///
     /// # Errors
     /// If the file can no longer be read (it was cut short).
-    pub fn read(&self, index: u32) -> io::Result<Option<DeviceState>> {
+    pub fn read(&self, index: u32) -> io::Result<Option<SimulatedGpuState>> {
         let offset = (u64::from(index) + 1) * RECORD_BYTES as u64;
         let (mut record, mut sequence) = ([0; RECORD_BYTES], [0; 8]);
         for attempt in 0..FILE_ATTEMPTS {
             self.file.read_exact_at(&mut record, offset)?;
             self.file.read_exact_at(&mut sequence, offset)?;
-            let state = DeviceState::parse(&record);
+            let state = SimulatedGpuState::parse(&record);
             if state.sequence.is_multiple_of(2) && state.sequence == u64::from_le_bytes(sequence) {
                 return Ok(Some(state));
             }

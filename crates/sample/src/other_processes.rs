@@ -10,24 +10,24 @@ use super::ProcessId;
 use super::private::{Private, TextKind, Visit};
 
 /// Most processes kept.
-pub const MOST_NEIGHBOURS: usize = 32;
+pub const MOST_OTHER_PROCESSES: usize = 32;
 
 /// One scan of the processes of the host.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NeighboursSample {
+pub struct OtherProcessesSample {
     /// CLOCK_MONOTONIC when the scan began, nanoseconds.
     pub monotonic_ns: u64,
     /// Time since the previous scan, nanoseconds.
     pub window_ns: u64,
     /// Clock ticks per second, the unit of `cpu_ticks`.
     pub ticks_per_second: u32,
-    /// Those that used CPU time or that were asked for, most CPU time first, at most [`MOST_NEIGHBOURS`].
-    pub processes: Vec<NeighbourProcess>,
+    /// Those that used CPU time or that were asked for, most CPU time first, at most [`MOST_OTHER_PROCESSES`].
+    pub processes: Vec<OtherProcessProcess>,
     /// How many other processes there are, not counting the job's.
     pub others: u32,
 }
 
-impl Private for NeighboursSample {
+impl Private for OtherProcessesSample {
     fn visit_texts(&mut self, visit: Visit<'_>) {
         for process in &mut self.processes {
             let kind = if process.own { TextKind::OwnCommand } else { TextKind::Command };
@@ -46,7 +46,7 @@ impl Private for NeighboursSample {
 
 /// One process outside the job.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NeighbourProcess {
+pub struct OtherProcessProcess {
     /// Identity.
     pub id: ProcessId,
     /// `comm`, raw (may contain anything; sanitize before showing).

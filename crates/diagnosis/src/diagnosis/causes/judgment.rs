@@ -1,4 +1,4 @@
-//! The judgement on a window, and what else was found in it.
+//! The judgment on a window, and what else was found in it.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,9 +7,9 @@ use crate::diagnosis::class::{Class, Phase};
 use crate::diagnosis::thresholds::{CERTAIN, Threshold};
 use trainmon_base::stats::round;
 
-/// The judgement on a window.
+/// The judgment on a window.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(in crate::diagnosis) struct Judgement {
+pub(in crate::diagnosis) struct Judgment {
     pub phase: Phase,
     pub class: Class,
     pub cause: Option<Cause>,
@@ -50,8 +50,8 @@ impl Finding {
     }
 }
 
-impl Judgement {
-    /// A judgement without a cause.
+impl Judgment {
+    /// A judgment without a cause.
     pub fn state(phase: Phase, class: Class, confidence: impl Into<f64>) -> Self {
         Self { phase, class, confidence: confidence.into(), ..Self::default() }
     }

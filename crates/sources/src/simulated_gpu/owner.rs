@@ -11,22 +11,22 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::monotonic_ns;
-use super::state::{DeviceState, FILE_BYTES, MAX_DEVICES, RECORD_BYTES, encode_header};
+use super::state::{FILE_BYTES, MAX_DEVICES, RECORD_BYTES, SimulatedGpuState, encode_header};
 
 /// Simulated GPUs owned by this process.
 #[derive(Debug)]
 pub struct SimulatedGpu {
     file: File,
-    devices: Vec<DeviceState>,
+    devices: Vec<SimulatedGpuState>,
 }
 
 impl SimulatedGpu {
     /// Creates (or overwrites) the state file at `path` with these simulated GPUs. The calling process becomes the
-    /// owner of each that names no other. [`DeviceState::default`] is the size of an A10G.
+    /// owner of each that names no other. [`SimulatedGpuState::default`] is the size of an A10G.
     ///
     /// # Errors
     /// If `devices` is empty or has more than 16 entries, or the file cannot be written.
-    pub fn create(path: &Path, devices: &[DeviceState]) -> io::Result<Self> {
+    pub fn create(path: &Path, devices: &[SimulatedGpuState]) -> io::Result<Self> {
         let count = u32::try_from(devices.len()).unwrap_or(u32::MAX);
         if !(1..=MAX_DEVICES).contains(&count) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "a simulated GPU file holds 1 to 16 GPUs"));
@@ -40,7 +40,7 @@ impl SimulatedGpu {
                 device.owner_pid = u64::from(std::process::id());
             }
             device.memory_used_bytes =
-                device.memory_used_bytes.max(device.owner_memory_bytes.saturating_add(device.neighbour_memory_bytes));
+                device.memory_used_bytes.max(device.owner_memory_bytes.saturating_add(device.other_memory_bytes));
             bytes.extend_from_slice(&device.encode());
         }
         bytes.resize(FILE_BYTES - RECORD_BYTES, 0);
@@ -77,7 +77,7 @@ impl SimulatedGpu {
     ///
     /// # Errors
     /// If `index` is out of range or the file cannot be written.
-    pub fn update(&mut self, index: usize, change: impl FnOnce(&mut DeviceState)) -> io::Result<()> {
+    pub fn update(&mut self, index: usize, change: impl FnOnce(&mut SimulatedGpuState)) -> io::Result<()> {
         let Some(device) = self.devices.get_mut(index) else {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "no such simulated GPU"));
         };

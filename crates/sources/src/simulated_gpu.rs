@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use super::Roots;
 use super::clock::unix_us;
 use super::gpu_reader::GpuReader;
-use trainmon_sample::{Gpm, GpuDevice, GpuProcess, GpuSample, SourceState, SourceStatus, UtilizationPoint};
+use trainmon_sample::{Gpm, GpuProcess, GpuReading, GpuSample, SourceState, SourceStatus, UtilizationPoint};
 
 mod file;
 mod meter;
@@ -24,7 +24,7 @@ pub use file::StateFile;
 pub use meter::{Meter, MeterActivity, Reading, activity};
 pub use owner::SimulatedGpu;
 pub use queue::Queue;
-pub use state::DeviceState;
+pub use state::SimulatedGpuState;
 
 /// A blocking reader of a simulated GPU's file.
 #[derive(Debug)]
@@ -72,20 +72,20 @@ impl GpuReader for SimulatedReader {
             let alive = |pid: u32| self.proc.join(pid.to_string()).exists();
             sample.devices.push(match state {
                 Some(state) => device(meter, index, state.without_the_dead(alive), now_ns, unix_us),
-                None => GpuDevice { index, ..GpuDevice::default() },
+                None => GpuReading { index, ..GpuReading::default() },
             });
         }
         Ok(sample)
     }
 }
 
-fn device(meter: &mut Meter, index: u32, state: DeviceState, now_ns: u64, unix_us: u64) -> GpuDevice {
-    let identity = GpuDevice {
+fn device(meter: &mut Meter, index: u32, state: SimulatedGpuState, now_ns: u64, unix_us: u64) -> GpuReading {
+    let identity = GpuReading {
         index,
         uuid: Some(format!("GPU-simulated-{index}").into()),
         name: Some(state.name().into()),
         lost: state.lost != 0,
-        ..GpuDevice::default()
+        ..GpuReading::default()
     };
     if identity.lost {
         meter.last = None;
@@ -102,9 +102,9 @@ fn device(meter: &mut Meter, index: u32, state: DeviceState, now_ns: u64, unix_u
     };
     let processes = [
         process(state.owner(), state.owner_memory_bytes, activity.map(|activity| activity.owner)),
-        process(state.neighbour(), state.neighbour_memory_bytes, activity.map(|activity| activity.neighbour)),
+        process(state.other_process(), state.other_memory_bytes, activity.map(|activity| activity.other_process)),
     ];
-    GpuDevice {
+    GpuReading {
         utilization_pct: pct,
         utilization_points: pct.map(|pct| UtilizationPoint { unix_us, pct }).into_iter().collect(),
         memory_utilization_pct: while_busy(state.memory_busy_pct.min(100)),
@@ -157,11 +157,11 @@ mod tests {
         let me = std::process::id();
         let mut gpu = SimulatedGpu::create(
             &path,
-            &[DeviceState {
+            &[SimulatedGpuState {
                 name: name_bytes("Test GPU"),
                 owner_memory_bytes: 1 << 30,
                 gpm_supported: 1,
-                ..DeviceState::default()
+                ..SimulatedGpuState::default()
             }],
         )
         .unwrap();
@@ -188,19 +188,19 @@ mod tests {
     }
 
     #[test]
-    fn a_neighbour_shares_the_device_and_the_dead_are_not_listed() {
+    fn a_other_process_shares_the_device_and_the_dead_are_not_listed() {
         let folder = tempfile::tempdir().unwrap();
         let (path, proc) = (folder.path().join("device"), folder.path().join("proc"));
         std::fs::create_dir_all(proc.join("70")).unwrap();
         std::fs::create_dir_all(proc.join("71")).unwrap();
-        let spec = DeviceState { owner_pid: 70, neighbour_pid: 71, ..DeviceState::default() };
-        let mut gpu = SimulatedGpu::create(&path, &[spec, DeviceState::default()]).unwrap();
+        let spec = SimulatedGpuState { owner_pid: 70, other_pid: 71, ..SimulatedGpuState::default() };
+        let mut gpu = SimulatedGpu::create(&path, &[spec, SimulatedGpuState::default()]).unwrap();
         let roots = Roots { proc: proc.clone(), ..Roots::default() };
         let mut reader = SimulatedReader::open(&path, &roots).unwrap();
         let t0 = monotonic_ns();
         reader.read(t0).unwrap();
         gpu.launch(Duration::from_millis(900)).unwrap();
-        gpu.update(0, |device| device.neighbour_queue.launch(monotonic_ns(), 500_000_000)).unwrap();
+        gpu.update(0, |device| device.other_queue.launch(monotonic_ns(), 500_000_000)).unwrap();
         let sample = reader.read(t0 + 1_000_000_000).unwrap();
         let seen: Vec<_> = sample.devices[0].processes.iter().map(|p| (p.pid, p.sm_utilization_pct)).collect();
         assert_eq!(seen, [(70, Some(90)), (71, Some(50))]);
@@ -217,7 +217,8 @@ mod tests {
     fn a_lost_device_has_no_readings_and_the_others_go_on() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("device");
-        let mut gpu = SimulatedGpu::create(&path, &[DeviceState::default(), DeviceState::default()]).unwrap();
+        let mut gpu =
+            SimulatedGpu::create(&path, &[SimulatedGpuState::default(), SimulatedGpuState::default()]).unwrap();
         let mut reader = open(&path).unwrap();
         reader.read(1).unwrap();
         gpu.update(0, |device| device.lost = 1).unwrap();
@@ -230,7 +231,7 @@ mod tests {
     fn a_reader_beside_a_busy_writer_sees_whole_records() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("device");
-        let mut gpu = SimulatedGpu::create(&path, &[DeviceState::default()]).unwrap();
+        let mut gpu = SimulatedGpu::create(&path, &[SimulatedGpuState::default()]).unwrap();
         let file = StateFile::open(&path).unwrap();
         let writer = std::thread::spawn(move || {
             for value in 1..20_000 {
@@ -253,7 +254,7 @@ mod tests {
         use std::os::unix::fs::FileExt;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("device");
-        let _gpu = SimulatedGpu::create(&path, &[DeviceState::default()]).unwrap();
+        let _gpu = SimulatedGpu::create(&path, &[SimulatedGpuState::default()]).unwrap();
         let raw = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
         let tear = || raw.write_all_at(&7_u64.to_le_bytes(), RECORD_BYTES as u64).unwrap();
         tear();

@@ -5,21 +5,21 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::delta::copied;
-use trainmon_sample::{NeighboursSample, ProcessId};
+use trainmon_sample::{OtherProcessesSample, ProcessId};
 
 /// The busiest processes of the host outside the job, over their own window: scans are seconds apart, so several frames
 /// may show the same one.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Neighbours {
+pub struct OtherProcesses {
     /// Length of the window, seconds.
     pub seconds: f64,
     /// Those that used CPU time, most first, at most 32.
-    pub processes: Vec<NeighbourRates>,
+    pub processes: Vec<OtherProcessRates>,
 }
 
 /// One process outside the job.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct NeighbourRates {
+pub struct OtherProcessRates {
     /// Which process.
     pub id: ProcessId,
     /// `comm`, raw: sanitize before showing.
@@ -42,36 +42,36 @@ pub struct NeighbourRates {
 }
 
 /// `None` if they are not shown, and until there were two scans.
-pub(super) fn fold(sample: Option<&NeighboursSample>) -> Option<Neighbours> {
+pub(super) fn fold(sample: Option<&OtherProcessesSample>) -> Option<OtherProcesses> {
     let sample = sample.filter(|sample| sample.window_ns > 0 && sample.ticks_per_second > 0)?;
     let seconds = sample.window_ns as f64 / 1e9;
     let per_s = f64::from(sample.ticks_per_second);
-    let processes = sample.processes.iter().map(|process| NeighbourRates {
+    let processes = sample.processes.iter().map(|process| OtherProcessRates {
         cpu_pct: process.cpu_ticks as f64 / per_s / seconds * 100.0,
-        ..copied!(process => NeighbourRates: id comm command uid rss_bytes kernel own elsewhere)
+        ..copied!(process => OtherProcessRates: id comm command uid rss_bytes kernel own elsewhere)
     });
-    Some(Neighbours { seconds, processes: processes.collect() })
+    Some(OtherProcesses { seconds, processes: processes.collect() })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use trainmon_sample::NeighbourProcess;
+    use trainmon_sample::OtherProcessProcess;
 
     #[test]
     fn ticks_over_their_own_window() {
-        let process = NeighbourProcess { cpu_ticks: 300, kernel: true, ..NeighbourProcess::default() };
-        let sample = NeighboursSample {
+        let process = OtherProcessProcess { cpu_ticks: 300, kernel: true, ..OtherProcessProcess::default() };
+        let sample = OtherProcessesSample {
             window_ns: 2_000_000_000,
             ticks_per_second: 100,
             processes: vec![process],
-            ..NeighboursSample::default()
+            ..OtherProcessesSample::default()
         };
-        let neighbours = fold(Some(&sample)).unwrap();
-        assert_eq!(neighbours.seconds, 2.0);
-        assert_eq!((neighbours.processes[0].cpu_pct, neighbours.processes[0].kernel), (150.0, true));
-        assert_eq!(fold(Some(&NeighboursSample { window_ns: 0, ..sample.clone() })), None);
-        assert_eq!(fold(Some(&NeighboursSample { ticks_per_second: 0, ..sample })), None);
+        let other_processes = fold(Some(&sample)).unwrap();
+        assert_eq!(other_processes.seconds, 2.0);
+        assert_eq!((other_processes.processes[0].cpu_pct, other_processes.processes[0].kernel), (150.0, true));
+        assert_eq!(fold(Some(&OtherProcessesSample { window_ns: 0, ..sample.clone() })), None);
+        assert_eq!(fold(Some(&OtherProcessesSample { ticks_per_second: 0, ..sample })), None);
         assert_eq!(fold(None), None);
     }
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::{Shared, rest, spawn, wake};
 use trainmon_sources::clock;
-use trainmon_sources::neighbours::NeighboursReader;
+use trainmon_sources::other_processes::OtherProcessesReader;
 
 /// Shortest time between two scans …
 const EVERY: Duration = Duration::from_secs(2);
@@ -21,7 +21,7 @@ const REST_FACTOR: u32 = 100;
 
 /// Sets whether other processes are wanted from now on. If no thread can be started, none are listed.
 pub(super) fn want(wanted: bool, shared: &Arc<Shared>, thread: &mut Option<JoinHandle<()>>) {
-    if shared.neighbours_wanted.swap(wanted, Ordering::Relaxed) == wanted {
+    if shared.other_processes_wanted.swap(wanted, Ordering::Relaxed) == wanted {
         return;
     }
     if thread.is_none() {
@@ -32,19 +32,19 @@ pub(super) fn want(wanted: bool, shared: &Arc<Shared>, thread: &mut Option<JoinH
 
 /// Scans until `stop`.
 fn watch(shared: &Shared) {
-    let Shared { options, latest, stop, neighbours_wanted: wanted, .. } = shared;
-    let mut reader: Option<NeighboursReader> = None;
+    let Shared { options, latest, stop, other_processes_wanted: wanted, .. } = shared;
+    let mut reader: Option<OtherProcessesReader> = None;
     while !stop.load(Ordering::Relaxed) {
         if !wanted.load(Ordering::Relaxed) {
             // Its counters would be outdated when it is wanted again.
             reader = None;
-            latest.values().sample.neighbours = None;
+            latest.values().sample.other_processes = None;
             thread::park();
             continue;
         }
         let begun = Instant::now();
         let is_first = reader.is_none();
-        let reader = reader.get_or_insert_with(|| NeighboursReader::new(&options.sources.roots));
+        let reader = reader.get_or_insert_with(|| OtherProcessesReader::new(&options.sources.roots));
         let job = {
             let values = latest.values();
             let cpus = values.sample.job.as_ref().map(|job| job.allowed_cpus.as_slice());
@@ -52,7 +52,7 @@ fn watch(shared: &Shared) {
             values.pids()
         };
         let seen = reader.read(clock::monotonic_ns(), &job).ok();
-        latest.values().sample.neighbours = seen.map(Arc::new);
+        latest.values().sample.other_processes = seen.map(Arc::new);
         let took = begun.elapsed();
         let every = if is_first { SOON } else { EVERY.max(took.saturating_mul(REST_FACTOR)) };
         let left = every.saturating_sub(took);
@@ -79,11 +79,13 @@ mod tests {
         want(false, &shared, &mut thread);
         assert!(thread.is_none());
         want(true, &shared, &mut thread);
-        until("a first scan", || latest.values().sample.neighbours.is_some());
+        until("a first scan", || latest.values().sample.other_processes.is_some());
         want(false, &shared, &mut thread);
-        until("nothing when unwanted", || latest.values().sample.neighbours.is_none());
+        until("nothing when unwanted", || latest.values().sample.other_processes.is_none());
         want(true, &shared, &mut thread);
-        until("a scan again", || latest.values().sample.neighbours.as_ref().is_some_and(|seen| seen.window_ns == 0));
+        until("a scan again", || {
+            latest.values().sample.other_processes.as_ref().is_some_and(|seen| seen.window_ns == 0)
+        });
         shared.stop.store(true, Ordering::Relaxed);
         wake(thread.as_ref());
         until("the end", || thread.as_ref().unwrap().is_finished());

@@ -18,8 +18,8 @@ impl Tree {
         Self(tempfile::tempdir().unwrap())
     }
 
-    fn reader(&self) -> NeighboursReader {
-        NeighboursReader::new(&Roots { proc: self.0.path().into(), ..Roots::default() })
+    fn reader(&self) -> OtherProcessesReader {
+        OtherProcessesReader::new(&Roots { proc: self.0.path().into(), ..Roots::default() })
     }
 
     fn folder(&self, pid: u32) -> PathBuf {
@@ -38,7 +38,7 @@ impl Tree {
     }
 }
 
-fn ticks(sample: &NeighboursSample) -> Vec<(u32, u64)> {
+fn ticks(sample: &OtherProcessesSample) -> Vec<(u32, u64)> {
     sample.processes.iter().map(|process| (process.id.pid, process.cpu_ticks)).collect()
 }
 
@@ -97,7 +97,7 @@ fn no_more_than_32_and_those_the_busiest() {
     let sample = reader.read(2 * SECOND, &[]).unwrap();
     let expected: Vec<(u32, u64)> = (269..=300).rev().map(|pid| (pid, u64::from(pid) * 2)).collect();
     assert_eq!((ticks(&sample), sample.others), (expected, 268));
-    assert_eq!(reader.names.len(), MOST_NEIGHBOURS);
+    assert_eq!(reader.names.len(), MOST_OTHER_PROCESSES);
 }
 
 #[test]
@@ -113,12 +113,12 @@ fn what_cannot_be_read_makes_no_spike_later() {
     assert_eq!(ticks(&reader.read(2 * SECOND, &[]).unwrap()), []);
     tree.set(11, 1, "x", 90_003, 1);
     assert_eq!(ticks(&reader.read(3 * SECOND, &[]).unwrap()), [(11, 2)]);
-    assert!(NeighboursReader::new(&Roots { proc: "/nowhere".into(), ..Roots::default() }).read(1, &[]).is_err());
+    assert!(OtherProcessesReader::new(&Roots { proc: "/nowhere".into(), ..Roots::default() }).read(1, &[]).is_err());
 }
 
 #[test]
 fn we_are_seen_at_work_on_this_host() {
-    let mut reader = NeighboursReader::new(&Roots::default());
+    let mut reader = OtherProcessesReader::new(&Roots::default());
     reader.read(1, &[]).unwrap();
     let begun = Instant::now();
     let own = loop {
@@ -144,7 +144,7 @@ fn table() -> impl Strategy<Value = HashMap<u32, (u64, u64)>> {
 proptest! {
     #[test]
     fn ticks_are_those_since_the_scan(before in table(), now in table(), complete: bool) {
-        let counters = NeighbourCounters { seen: before.clone(), complete };
+        let counters = OtherProcessCounters { seen: before.clone(), complete };
         for (pid, (start_ticks, now)) in now {
             let expected = match before.get(&pid) {
                 Some((start, ticks)) if *start == start_ticks => now.checked_sub(*ticks),

@@ -47,33 +47,33 @@ pub enum StateError {
     DeviceCount(u32),
 }
 
-/// Builds the record from its numbers: each has a name, an offset in bytes, and its value in [`DeviceState::default`].
+/// Builds the record from its numbers: each has a name, an offset in bytes, and its value in [`SimulatedGpuState::default`].
 macro_rules! record {
     ($(#[doc = $doc:literal] $field:ident @ $offset:literal = $default:expr,)*) => {
         /// The record of one simulated GPU. Percentages are of the time it is busy; rates hold while it is busy.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub struct DeviceState {
+        pub struct SimulatedGpuState {
             /// Name, UTF-8, NUL padded.
             pub name: [u8; NAME_BYTES],
             /// The owner's work.
             pub queue: Queue,
             /// The other process's work.
-            pub neighbour_queue: Queue,
+            pub other_queue: Queue,
             $(#[doc = $doc] pub $field: u64,)*
         }
 
-        impl Default for DeviceState {
+        impl Default for SimulatedGpuState {
             /// A GPU like an A10G: 24 GiB, 300 W, 1,710 MHz, idle, without processes.
             fn default() -> Self {
-                let (queue, neighbour_queue) = (Queue::default(), Queue::default());
-                Self { name: name_bytes("Simulated GPU"), queue, neighbour_queue, $($field: $default,)* }
+                let (queue, other_queue) = (Queue::default(), Queue::default());
+                Self { name: name_bytes("Simulated GPU"), queue, other_queue, $($field: $default,)* }
             }
         }
 
-        impl DeviceState {
+        impl SimulatedGpuState {
             /// Every number and its offset.
             fn numbers(&mut self) -> impl Iterator<Item = (usize, &mut u64)> {
-                let (ours, theirs) = (&mut self.queue, &mut self.neighbour_queue);
+                let (ours, theirs) = (&mut self.queue, &mut self.other_queue);
                 [
                     (8, &mut ours.enqueued_ns),
                     (16, &mut ours.free_at_ns),
@@ -120,9 +120,9 @@ record! {
     /// GPU memory of the owner, bytes.
     owner_memory_bytes @ 128 = 0,
     /// PID of another process on the GPU; 0: none.
-    neighbour_pid @ 136 = 0,
+    other_pid @ 136 = 0,
     /// GPU memory of the other process, bytes.
-    neighbour_memory_bytes @ 160 = 0,
+    other_memory_bytes @ 160 = 0,
     /// If not 0, every call answers that the GPU is lost.
     lost @ 216 = 0,
     /// Every call first sleeps this long (fake NVML library only), milliseconds.
@@ -141,7 +141,7 @@ impl From<StateError> for std::io::Error {
     }
 }
 
-impl DeviceState {
+impl SimulatedGpuState {
     /// Reads a record. Any bytes are a record; the user of a field judges what they mean.
     pub fn parse(record: &[u8; RECORD_BYTES]) -> Self {
         let mut state = Self { name: bytes_at(record, NAME_OFFSET), ..Self::default() };
@@ -151,7 +151,7 @@ impl DeviceState {
         state
     }
 
-    /// Writes a record; the inverse of [`DeviceState::parse`].
+    /// Writes a record; the inverse of [`SimulatedGpuState::parse`].
     pub fn encode(mut self) -> [u8; RECORD_BYTES] {
         let mut record = [0; RECORD_BYTES];
         put(&mut record, NAME_OFFSET, &self.name);
@@ -173,8 +173,8 @@ impl DeviceState {
     }
 
     /// The other process's PID, if there is one.
-    pub fn neighbour(&self) -> Option<u32> {
-        pid(self.neighbour_pid)
+    pub fn other_process(&self) -> Option<u32> {
+        pid(self.other_pid)
     }
 
     /// The record as a driver would report it: what an ended process held is free again. `alive` says whether a PID
@@ -185,16 +185,16 @@ impl DeviceState {
             self.memory_used_bytes = self.memory_used_bytes.saturating_sub(self.owner_memory_bytes);
             (self.owner_pid, self.owner_memory_bytes, self.queue) = (0, 0, Queue::default());
         }
-        if dead(self.neighbour_pid) {
-            self.memory_used_bytes = self.memory_used_bytes.saturating_sub(self.neighbour_memory_bytes);
-            (self.neighbour_pid, self.neighbour_memory_bytes, self.neighbour_queue) = (0, 0, Queue::default());
+        if dead(self.other_pid) {
+            self.memory_used_bytes = self.memory_used_bytes.saturating_sub(self.other_memory_bytes);
+            (self.other_pid, self.other_memory_bytes, self.other_queue) = (0, 0, Queue::default());
         }
         self
     }
 
     /// Whether anything runs at `now_ns`.
     pub fn running(&self, now_ns: u64) -> bool {
-        self.queue.running(now_ns) || self.neighbour_queue.running(now_ns)
+        self.queue.running(now_ns) || self.other_queue.running(now_ns)
     }
 
     /// Power drawn when busy for `share` (0–1) of the time, milliwatts.
@@ -271,13 +271,13 @@ mod tests {
             record[offset..offset + 8].copy_from_slice(&(offset as u64).to_le_bytes());
         }
         record[168..216].copy_from_slice(&name_bytes("A10G"));
-        let state = DeviceState::parse(&record);
+        let state = SimulatedGpuState::parse(&record);
         assert_eq!(
             [state.sequence, state.queue.free_at_ns, state.memory_used_bytes, state.power_limit_mw, state.owner_pid],
             [0, 16, 24, 56, 120]
         );
         assert_eq!(
-            [state.neighbour_memory_bytes, state.lost, state.hang_ms, state.dram_active_pct],
+            [state.other_memory_bytes, state.lost, state.hang_ms, state.dram_active_pct],
             [160, 216, 224, 248]
         );
         assert_eq!(state.name(), "A10G");
@@ -286,12 +286,12 @@ mod tests {
     #[test]
     fn the_dead_hold_nothing() {
         let mut state =
-            DeviceState { owner_pid: 7, owner_memory_bytes: 30, memory_used_bytes: 50, ..Default::default() };
+            SimulatedGpuState { owner_pid: 7, owner_memory_bytes: 30, memory_used_bytes: 50, ..Default::default() };
         state.queue.launch(0, 1_000);
-        state.neighbour_pid = 8;
-        state.neighbour_memory_bytes = 10;
+        state.other_pid = 8;
+        state.other_memory_bytes = 10;
         let seen = state.without_the_dead(|pid| pid == 8);
-        assert_eq!((seen.owner(), seen.neighbour(), seen.memory_used_bytes), (None, Some(8), 20));
+        assert_eq!((seen.owner(), seen.other_process(), seen.memory_used_bytes), (None, Some(8), 20));
         assert!(!seen.running(500));
     }
 
@@ -312,13 +312,13 @@ mod tests {
         fn any_record_survives_a_round_trip_and_any_use(record in prop::collection::vec(any::<u8>(), RECORD_BYTES),
             other in prop::collection::vec(any::<u8>(), RECORD_BYTES), t0 in any::<u64>(), t1 in any::<u64>()) {
             let record: [u8; RECORD_BYTES] = record.try_into().unwrap();
-            let state = DeviceState::parse(&record);
+            let state = SimulatedGpuState::parse(&record);
             prop_assert_eq!(state.encode(), record);
             let other: [u8; RECORD_BYTES] = other.try_into().unwrap();
-            let other = DeviceState::parse(&other);
+            let other = SimulatedGpuState::parse(&other);
             let _ = (state.name(), state.without_the_dead(|pid| pid % 2 == 0), state.power_mw(t0 as f64));
             if let Some(seen) = activity(&(state, t0), &(other, t1)) {
-                prop_assert!((0.0..=1.0).contains(&seen.device) && seen.device >= seen.owner.max(seen.neighbour));
+                prop_assert!((0.0..=1.0).contains(&seen.device) && seen.device >= seen.owner.max(seen.other_process));
             }
         }
 
@@ -330,7 +330,7 @@ mod tests {
 
         #[test]
         fn names_are_cut_between_characters(name in "\\PC{0,80}") {
-            let state = DeviceState { name: name_bytes(&name), ..Default::default() };
+            let state = SimulatedGpuState { name: name_bytes(&name), ..Default::default() };
             prop_assert!(name.starts_with(state.name().as_ref()));
         }
     }

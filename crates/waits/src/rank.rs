@@ -4,9 +4,9 @@
 //! decides what each means; this file adds the times up.
 
 use super::classify_wait::{WaitContext, classify};
-use super::frame::{Stall, TrainerRates};
+use super::frame::{RankRates, Stall};
 use super::overlap::Overlap;
-use super::sampled::{SampleClock, SampledPoint, SampledTrainer, SampledWorker};
+use super::sampled::{SampleClock, SampledPoint, SampledRank, SampledWorker};
 use super::stacks::Activities;
 use super::stacks::correction::{Measured, correct};
 use super::steps::StepCounter;
@@ -14,7 +14,7 @@ use super::time_split::{LoopActivity, Overlapped, TimeSplit};
 use super::wait::Wait;
 use super::workers;
 use trainmon_rates::delta::{Scheduled, copied};
-use trainmon_rates::device::{DeviceUse, busiest};
+use trainmon_rates::device::{GpuUse, busiest};
 use trainmon_rates::gpu::GpuFold;
 use trainmon_rates::job::{JobFold, ProcessDelta};
 use trainmon_rates::levels::{NEXT_TO_NOTHING, WORTH_IT};
@@ -32,23 +32,23 @@ const WAITS: usize = 64;
 /// Shortest wait recorded as a stall, seconds: shorter ones are within the distance of two samples.
 const STALL_S: f64 = 0.030;
 
-impl TrainerRates {
+impl RankRates {
     /// Limits the chain's waits for the GPU to those in the split, which the GPU's use bounds. What turns out to have
     /// been for short-lived threads was for a save if the process writes as if saving (`written_per_s` bytes per
     /// second), else for a batch, unless the training process has torch workers. A GPU that other processes use too is
     /// waited for longer than it works for the job.
-    pub(super) fn leave_device(&mut self, has_torch_workers: bool, shared: bool, written_per_s: Option<f64>) {
+    pub(super) fn leave_gpu(&mut self, has_torch_workers: bool, shared: bool, written_per_s: Option<f64>) {
         let share = self.split_s.device_sync / self.seconds_seen;
         let (Some(chain), true) = (&mut self.chain, share.is_finite()) else { return };
         let before = chain.short_lived_s();
-        chain.leave_device(share * chain.seconds, shared);
+        chain.leave_gpu(share * chain.seconds, shared);
         let moved = (chain.short_lived_s() - before) / chain.seconds * self.seconds_seen;
         let sample_s = self.seconds_seen / f64::from(self.samples);
         let saves = written_per_s.is_some_and(|bytes| bytes * sample_s >= CHECKPOINT_BYTES as f64);
         if moved.is_nan() || has_torch_workers && !saves {
             return;
         }
-        for split in [Some(&mut self.split_s), self.device_idle_s.as_mut()].into_iter().flatten() {
+        for split in [Some(&mut self.split_s), self.gpu_idle_s.as_mut()].into_iter().flatten() {
             let moved = moved.clamp(0.0, split.other.max(0.0));
             split.other -= moved;
             *(if saves { &mut split.checkpoint } else { &mut split.input_wait }) += moved;
@@ -78,7 +78,7 @@ impl TrainerRates {
 
     /// Seconds blocked in a way that may be a wait for the GPU: see [`classify`].
     pub fn may_sync_s(&self) -> f64 {
-        let waits = [Wait::Futex, Wait::Poll, Wait::Sleep, Wait::Device, Wait::Other];
+        let waits = [Wait::Futex, Wait::Poll, Wait::Sleep, Wait::Gpu, Wait::Other];
         waits.into_iter().map(|wait| self.waited_s(wait)).sum()
     }
 
@@ -106,7 +106,7 @@ impl TrainerRates {
             let measured = self.split_s;
             self.measured_s = Some(measured);
             self.split_s = corrected.split.map(|share| share * self.seconds_seen);
-            if let Some(idle) = &mut self.device_idle_s {
+            if let Some(idle) = &mut self.gpu_idle_s {
                 *idle = Overlapped { seconds: measured, idle: *idle }.idle_during(&self.split_s, idle.total());
             }
         }
@@ -154,60 +154,60 @@ impl Fetch {
 /// Adds up the samples of a training process.
 pub(super) fn fold(
     state: &mut SplitState,
-    trainer: &SampledTrainer,
+    rank: &SampledRank,
     job: &JobSample,
     workers: &[SampledWorker],
     folded: &JobFold,
     gpu: &GpuFold,
     stale: bool,
-) -> TrainerRates {
-    let (process, delta) = folded.process(job, trainer.id).unzip();
-    let mut rates = by_counters(trainer.id, delta.unwrap_or(&ProcessDelta::default()));
-    rates.exact = trainer.exact;
+) -> RankRates {
+    let (process, delta) = folded.process(job, rank.id).unzip();
+    let mut rates = by_counters(rank.id, delta.unwrap_or(&ProcessDelta::default()));
+    rates.exact = rank.exact;
     rates.place = process.and_then(|process| process.rank);
     if folded.seconds.is_some() {
-        let devices = gpu.devices_of(trainer.id.pid);
+        let devices = gpu.gpus_of(rank.id.pid);
         let training = job.library.is_some() || !devices.is_empty();
-        let context = WaitContext { training, ..context(trainer, job, workers) };
-        go_through(trainer, state, context, &devices, &mut rates);
+        let context = WaitContext { training, ..context(rank, job, workers) };
+        go_through(rank, state, context, &devices, &mut rates);
     } else if !stale {
-        state.rebase(trainer);
+        state.rebase(rank);
     }
     rates
 }
 
 /// The target by its counters alone, if no training process was sampled.
-pub(super) fn target(job: &JobSample, folded: &JobFold) -> Option<TrainerRates> {
+pub(super) fn target(job: &JobSample, folded: &JobFold) -> Option<RankRates> {
     folded.process(job, job.target).map(|(target, delta)| by_counters(target.id, delta))
 }
 
-fn by_counters(id: ProcessId, delta: &ProcessDelta) -> TrainerRates {
+fn by_counters(id: ProcessId, delta: &ProcessDelta) -> RankRates {
     let run_delay_share = delta.main.map(Scheduled::delay_share);
-    TrainerRates { id, run_delay_share, ..copied!(delta => TrainerRates: cpu_pct read_chars_per_s) }
+    RankRates { id, run_delay_share, ..copied!(delta => RankRates: cpu_pct read_chars_per_s) }
 }
 
 /// What is known about a training process's workers; the same for all samples of one tick.
-fn context(trainer: &SampledTrainer, job: &JobSample, workers: &[SampledWorker]) -> WaitContext {
-    let pid = trainer.id.pid;
-    let mut own_workers = workers.iter().filter(|worker| worker.trainer == pid).peekable();
+fn context(rank: &SampledRank, job: &JobSample, workers: &[SampledWorker]) -> WaitContext {
+    let pid = rank.id.pid;
+    let mut own_workers = workers.iter().filter(|worker| worker.rank == pid).peekable();
     let workers = own_workers.peek().is_some()
-        || trainer.feeders > 0
+        || rank.queue_threads > 0
         || job.processes.iter().any(|process| process.role == ProcessRole::Worker && process.parent == pid);
     let loader_ahead = own_workers.peek().is_some() && own_workers.all(workers::had_nothing_to_do);
-    WaitContext { exact: trainer.exact, workers, loader_ahead, ..WaitContext::default() }
+    WaitContext { exact: rank.exact, workers, loader_ahead, ..WaitContext::default() }
 }
 
 impl SplitState {
     /// Continues from the last readings, and counts nothing.
-    fn rebase(&mut self, trainer: &SampledTrainer) {
-        self.clock.rebase(trainer.points.last().map(|point| point.at_ns));
-        self.written = trainer.points.iter().rev().find_map(|point| point.written_chars);
+    fn rebase(&mut self, rank: &SampledRank) {
+        self.clock.rebase(rank.points.last().map(|point| point.at_ns));
+        self.written = rank.points.iter().rev().find_map(|point| point.written_chars);
         self.waited_s = 0.0;
-        self.steps.rebase(trainer.feeders, &readings(&trainer.points));
+        self.steps.rebase(rank.queue_threads, &readings(&rank.points));
     }
 
     /// Ends the wait for a batch, if there was one; `count` batches had been requested by then.
-    fn end_wait(&mut self, rates: &mut TrainerRates, count: Option<u64>) {
+    fn end_wait(&mut self, rates: &mut RankRates, count: Option<u64>) {
         let waited_s = std::mem::take(&mut self.waited_s);
         let count = if waited_s >= STALL_S && rates.stalls.len() < WAITS { count } else { None };
         rates.stalls.extend(count.map(|count| Stall { count, seconds: waited_s as f32 }));
@@ -221,21 +221,21 @@ fn readings(points: &[SampledPoint]) -> Vec<(u64, u64)> {
 
 /// Adds up what the samples mean: seconds by activity and by wait, waits for a batch, steps.
 fn go_through(
-    trainer: &SampledTrainer,
+    rank: &SampledRank,
     state: &mut SplitState,
     context: WaitContext,
-    devices: &[&DeviceUse],
-    rates: &mut TrainerRates,
+    devices: &[&GpuUse],
+    rates: &mut RankRates,
 ) {
-    let writing = writing(&trainer.points, &mut state.written);
-    let mut overlaps: Vec<Overlap<'_>> = devices.iter().map(|device| Overlap::new(device)).collect();
+    let writing = writing(&rank.points, &mut state.written);
+    let mut overlaps: Vec<Overlap<'_>> = devices.iter().map(|gpu| Overlap::new(gpu)).collect();
     let mut split = TimeSplit::default();
     let mut by_wait = [0.0; Wait::COUNT];
     let mut requested = state.steps.last.map(|(_, count)| count);
-    for (point, writing) in trainer.points.iter().zip(writing) {
+    for (point, writing) in rank.points.iter().zip(writing) {
         let seconds = state.clock.seconds(point.at_ns);
-        let device = busiest(devices, point.at_ns);
-        let by_wait_alone = || classify(point, &WaitContext { device, writing, ..context });
+        let gpu = busiest(devices, point.at_ns);
+        let by_wait_alone = || classify(point, &WaitContext { gpu, writing, ..context });
         let kind = if writing { by_wait_alone() } else { point.by_chain.unwrap_or_else(by_wait_alone) };
         let kind = if state.fetch.is_on(point, kind) { LoopActivity::InputWait } else { kind };
         split[kind] += seconds;
@@ -263,20 +263,20 @@ fn go_through(
         }
         rates.seconds_seen += seconds;
     }
-    rates.samples = u32::try_from(trainer.points.len()).unwrap_or(u32::MAX);
+    rates.samples = u32::try_from(rank.points.len()).unwrap_or(u32::MAX);
     rates.by_wait_s = by_wait.map(|seconds| seconds as f32);
     keep_longest(&mut rates.wait_lengths_s);
 
     let sync_kept = sync_kept(&overlaps, split.device_sync, rates.seconds_seen);
     let kept = split.device_sync * sync_kept;
     rates.split_s = TimeSplit { device_sync: kept, other: split.other + (split.device_sync - kept), ..split };
-    if rates.seconds_seen > 0.0 && !overlaps.is_empty() && devices.iter().all(|device| device.fresh) {
-        let idle = rates.device_idle_s.insert(TimeSplit::default());
+    if rates.seconds_seen > 0.0 && !overlaps.is_empty() && devices.iter().all(|gpu| gpu.fresh) {
+        let idle = rates.gpu_idle_s.insert(TimeSplit::default());
         for overlap in &overlaps {
             *idle += overlap.idle_s(sync_kept).map(|seconds| seconds / overlaps.len() as f64);
         }
     }
-    let stepped = state.steps.fold(trainer.feeders, &readings(&trainer.points));
+    let stepped = state.steps.fold(rank.queue_threads, &readings(&rank.points));
     (rates.steps, rates.step_lengths_s, rates.timed_steps) = (stepped.steps, stepped.lengths, stepped.timed);
 }
 
@@ -319,5 +319,5 @@ fn keep_longest(lengths: &mut Vec<f32>) {
 }
 
 #[cfg(test)]
-#[path = "trainer_tests.rs"]
+#[path = "rank_tests.rs"]
 mod tests;

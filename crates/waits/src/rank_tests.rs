@@ -6,18 +6,18 @@ use super::*;
 use crate::stacks::Activity;
 use crate::testing::*;
 use crate::{Frame, Frames};
-use trainmon_sample::{GpuDevice, GpuSample, ProcessSample, Sample, UtilizationPoint};
+use trainmon_sample::{GpuReading, GpuSample, ProcessSample, Sample, UtilizationPoint};
 
-/// Samples of the trainer with this PID.
-fn of_trainer(pid: u32, points: Vec<SampledPoint>) -> SampledTrainer {
-    SampledTrainer { id: id(pid), tid: pid, exact: true, points, ..SampledTrainer::default() }
+/// Samples of the rank with this PID.
+fn of_rank(pid: u32, points: Vec<SampledPoint>) -> SampledRank {
+    SampledRank { id: id(pid), tid: pid, exact: true, points, ..SampledRank::default() }
 }
 
-/// A tick with one trainer (PID 10) whose samples are these.
+/// A tick with one rank (PID 10) whose samples are these.
 fn sampled_tick(sequence: u64, points: Vec<SampledPoint>) -> JobSample {
     JobSample {
-        sampler: sampler(&[of_trainer(10, points)], &[]),
-        ..job(sequence * 1000, vec![ProcessSample { role: ProcessRole::Trainer, ..process(10) }])
+        sampler: sampler(&[of_rank(10, points)], &[]),
+        ..job(sequence * 1000, vec![ProcessSample { role: ProcessRole::Rank, ..process(10) }])
     }
 }
 
@@ -48,15 +48,15 @@ fn run_with(jobs: impl IntoIterator<Item = JobSample>, mut change: impl FnMut(Sa
     rest.map(|(job, sequence)| rates.next(Arc::new(change(sample(sequence, job))))).collect()
 }
 
-fn with_device(pct: u32) -> impl Fn(Sample) -> Sample {
+fn with_gpu(pct: u32) -> impl Fn(Sample) -> Sample {
     move |sample| {
-        let device = GpuDevice { utilization_pct: Some(pct), ..GpuDevice::default() };
-        with_devices(sample, vec![device])
+        let gpu = GpuReading { utilization_pct: Some(pct), ..GpuReading::default() };
+        with_gpus(sample, vec![gpu])
     }
 }
 
 /// All of them are the job's.
-fn with_devices(sample: Sample, mut devices: Vec<GpuDevice>) -> Sample {
+fn with_gpus(sample: Sample, mut devices: Vec<GpuReading>) -> Sample {
     for (device, index) in devices.iter_mut().zip(0..) {
         (device.index, device.minor) = (index, Some(index));
     }
@@ -66,35 +66,35 @@ fn with_devices(sample: Sample, mut devices: Vec<GpuDevice>) -> Sample {
     Sample { gpus: Some(Arc::new(gpus)), job: Some(Arc::new(job)), ..sample }
 }
 
-fn shares(trainer: &TrainerRates) -> [f64; 5] {
-    trainer.split_s.values()
+fn shares(rank: &RankRates) -> [f64; 5] {
+    rank.split_s.values()
 }
 
-fn assert_shares(trainer: &TrainerRates, expected: [f64; 5]) {
-    let found = shares(trainer);
+fn assert_shares(rank: &RankRates, expected: [f64; 5]) {
+    let found = shares(rank);
     let equal = found.iter().zip(expected).all(|(found, expected)| (found - expected).abs() < 1e-6);
     assert!(equal, "{found:?}, not {expected:?}");
-    assert!((found.iter().sum::<f64>() - trainer.seconds_seen).abs() < 1e-6);
+    assert!((found.iter().sum::<f64>() - rank.seconds_seen).abs() < 1e-6);
 }
 
 #[test]
 fn samples_stand_for_the_time_since_the_one_before() {
     let seen = points(1, |at| main_in(if at < 30 { Wait::LoaderPoll } else { Wait::Running }));
     let frames = run([sampled_tick(1, seen)]);
-    let trainer = &frames[0].trainers[0];
-    assert_shares(trainer, [0.6, 0.0, 0.4, 0.0, 0.0]);
-    assert!(trainer.exact && trainer.samples == 50);
-    assert!(close(trainer.running_s, 0.4) && close(trainer.seconds_seen, 1.0));
-    assert!((trainer.by_wait_s[Wait::LoaderPoll.index()] - 0.6).abs() < 1e-6);
-    assert_eq!(trainer.device_idle_s, None);
-    assert_eq!(trainer.wait_lengths_s.len(), 1);
-    assert!((trainer.wait_lengths_s[0] - 0.6).abs() < 1e-6);
+    let rank = &frames[0].ranks[0];
+    assert_shares(rank, [0.6, 0.0, 0.4, 0.0, 0.0]);
+    assert!(rank.exact && rank.samples == 50);
+    assert!(close(rank.running_s, 0.4) && close(rank.seconds_seen, 1.0));
+    assert!((rank.by_wait_s[Wait::LoaderPoll.index()] - 0.6).abs() < 1e-6);
+    assert_eq!(rank.gpu_idle_s, None);
+    assert_eq!(rank.wait_lengths_s.len(), 1);
+    assert!((rank.wait_lengths_s[0] - 0.6).abs() < 1e-6);
 }
 
 #[test]
 fn a_starved_sampler_leaves_time_unseen() {
     let frames = run([sampled_tick(1, vec![point(900, Wait::Running), point(1000, Wait::Running)])]);
-    assert!(close(frames[0].trainers[0].seconds_seen, 0.35));
+    assert!(close(frames[0].ranks[0].seconds_seen, 0.35));
 }
 
 #[test]
@@ -102,15 +102,15 @@ fn the_first_sample_a_gap_and_a_stale_job_count_nothing() {
     let mut rates = Frames::default();
     let waiting = |sequence| sampled_tick(sequence, points(sequence, |_| main_in(Wait::LoaderPoll)));
     let first = rates.next(Arc::new(sample(1, waiting(1))));
-    assert_eq!((first.trainers[0].seconds_seen, first.trainers[0].samples), (0.0, 0));
+    assert_eq!((first.ranks[0].seconds_seen, first.ranks[0].samples), (0.0, 0));
     let shared = Arc::new(waiting(2));
     let at = |sequence| Sample { job: Some(shared.clone()), ..tick(sequence, sequence * 1000) };
-    assert!(close(rates.next(Arc::new(at(2))).trainers[0].seconds_seen, 1.0));
+    assert!(close(rates.next(Arc::new(at(2))).ranks[0].seconds_seen, 1.0));
     let stale = rates.next(Arc::new(at(3)));
-    assert_eq!((stale.trainers[0].seconds_seen, stale.trainers[0].steps), (0.0, None));
+    assert_eq!((stale.ranks[0].seconds_seen, stale.ranks[0].steps), (0.0, None));
     let gap = rates.next(Arc::new(sample(9, waiting(9))));
-    assert!(gap.gap && gap.trainers[0].seconds_seen == 0.0);
-    assert!(close(rates.next(Arc::new(sample(10, waiting(10)))).trainers[0].seconds_seen, 1.0));
+    assert!(gap.gap && gap.ranks[0].seconds_seen == 0.0);
+    assert!(close(rates.next(Arc::new(sample(10, waiting(10)))).ranks[0].seconds_seen, 1.0));
 }
 
 #[test]
@@ -120,8 +120,8 @@ fn a_wait_may_span_ticks() {
         sampled_tick(sequence, points(sequence, of))
     };
     let frames = run([from(1, 40, 50), from(2, 0, 50), from(3, 0, 5)]);
-    assert!(frames[0].trainers[0].wait_lengths_s.is_empty() && frames[1].trainers[0].wait_lengths_s.is_empty());
-    let lengths = &frames[2].trainers[0].wait_lengths_s;
+    assert!(frames[0].ranks[0].wait_lengths_s.is_empty() && frames[1].ranks[0].wait_lengths_s.is_empty());
+    let lengths = &frames[2].ranks[0].wait_lengths_s;
     assert!(lengths.len() == 1 && (lengths[0] - 1.3).abs() < 1e-5, "{lengths:?}");
 }
 
@@ -129,12 +129,12 @@ fn a_wait_may_span_ticks() {
 fn a_batch_taken_between_two_samples_ends_the_wait() {
     let of = |at| SampledPoint { batches_requested: Some(100 + at / 10), ..main_in(Wait::LoaderPoll) };
     let mut job = sampled_tick(1, points(1, of));
-    job.sampler.processes[0].feeders = 2;
+    job.sampler.processes[0].queue_threads = 2;
     let frames = run([job]);
-    let trainer = &frames[0].trainers[0];
-    assert_eq!((trainer.wait_lengths_s.len(), trainer.steps), (4, Some(4)));
-    assert_eq!(trainer.step_lengths_s.len(), 3);
-    assert!(trainer.step_lengths_s.iter().all(|length| (length - 0.2).abs() < 1e-6));
+    let rank = &frames[0].ranks[0];
+    assert_eq!((rank.wait_lengths_s.len(), rank.steps), (4, Some(4)));
+    assert_eq!(rank.step_lengths_s.len(), 3);
+    assert!(rank.step_lengths_s.iter().all(|length| (length - 0.2).abs() < 1e-6));
 }
 
 #[test]
@@ -145,8 +145,8 @@ fn checkpoints_show_in_written_bytes() {
     };
     let frames = run([sampled_tick(1, points(1, of))]);
     // Between the readings at samples 10 and 20 eight MiB were written.
-    assert_shares(&frames[0].trainers[0], [0.0, 0.0, 0.8, 0.2, 0.0]);
-    assert!(close(frames[0].trainers[0].running_s, 0.8));
+    assert_shares(&frames[0].ranks[0], [0.0, 0.0, 0.8, 0.2, 0.0]);
+    assert!(close(frames[0].ranks[0].running_s, 0.8));
 }
 
 #[test]
@@ -159,24 +159,24 @@ fn a_checkpoint_goes_on_over_the_end_of_a_tick() {
         sampled_tick(sequence, points(sequence, of))
     };
     let frames = run([at(1), at(2)]);
-    assert_shares(&frames[1].trainers[0], [0.0, 0.0, 0.0, 1.0, 0.0]);
+    assert_shares(&frames[1].ranks[0], [0.0, 0.0, 0.0, 1.0, 0.0]);
 }
 
 #[test]
 fn no_more_sync_than_the_device_works() {
     let of = |at| main_in(if at < 20 { Wait::Sleep } else { Wait::Running });
-    let frames = run_with([sampled_tick(1, points(1, of))], with_device(40));
-    let trainer = &frames[0].trainers[0];
-    assert_shares(trainer, [0.0, 0.4, 0.6, 0.0, 0.0]);
-    let idle = trainer.device_idle_s.unwrap().values();
+    let frames = run_with([sampled_tick(1, points(1, of))], with_gpu(40));
+    let rank = &frames[0].ranks[0];
+    assert_shares(rank, [0.0, 0.4, 0.6, 0.0, 0.0]);
+    let idle = rank.gpu_idle_s.unwrap().values();
     assert!(idle[1].abs() < 1e-6 && (idle[2] - 0.6).abs() < 1e-6, "{idle:?}");
 
     let of = |at| main_in(if at < 40 { Wait::Sleep } else { Wait::Running });
-    let frames = run_with([sampled_tick(1, points(1, of))], with_device(40));
+    let frames = run_with([sampled_tick(1, points(1, of))], with_gpu(40));
     // 0.4 s busy × 1.1 + 2% of a second.
-    assert_shares(&frames[0].trainers[0], [0.0, 0.46, 0.2, 0.0, 0.34]);
-    let frames = run_with([sampled_tick(1, points(1, of))], with_device(3));
-    assert_shares(&frames[0].trainers[0], [0.0, 0.0, 0.2, 0.0, 0.8]);
+    assert_shares(&frames[0].ranks[0], [0.0, 0.46, 0.2, 0.0, 0.34]);
+    let frames = run_with([sampled_tick(1, points(1, of))], with_gpu(3));
+    assert_shares(&frames[0].ranks[0], [0.0, 0.0, 0.2, 0.0, 0.8]);
 }
 
 #[test]
@@ -188,11 +188,11 @@ fn device_idle_time_falls_where_its_windows_say() {
             UtilizationPoint { unix_us: unix_ms * 1000, pct }
         };
         let points = vec![point(500, 10), point(0, 90)];
-        let device = GpuDevice { utilization_pct: Some(90), utilization_points: points, ..GpuDevice::default() };
-        with_devices(sample, vec![device])
+        let gpu = GpuReading { utilization_pct: Some(90), utilization_points: points, ..GpuReading::default() };
+        with_gpus(sample, vec![gpu])
     };
     let frames = run_with([sampled_tick(1, points(1, of))], change);
-    let idle = frames[0].trainers[0].device_idle_s.unwrap().values();
+    let idle = frames[0].ranks[0].gpu_idle_s.unwrap().values();
     assert!((idle[0] - 0.45).abs() < 1e-6 && (idle[2] - 0.05).abs() < 1e-6, "{idle:?}");
 }
 
@@ -200,11 +200,11 @@ fn device_idle_time_falls_where_its_windows_say() {
 fn idle_time_is_the_mean_of_the_devices() {
     let of = |_| main_in(Wait::Running);
     let change = |sample| {
-        let device = |pct| GpuDevice { utilization_pct: Some(pct), ..GpuDevice::default() };
-        with_devices(sample, vec![device(100), device(0)])
+        let device = |pct| GpuReading { utilization_pct: Some(pct), ..GpuReading::default() };
+        with_gpus(sample, vec![device(100), device(0)])
     };
     let frames = run_with([sampled_tick(1, points(1, of))], change);
-    let idle = frames[0].trainers[0].device_idle_s.unwrap().values();
+    let idle = frames[0].ranks[0].gpu_idle_s.unwrap().values();
     assert!((idle[2] - 0.5).abs() < 1e-6, "{idle:?}");
 }
 
@@ -212,23 +212,23 @@ fn idle_time_is_the_mean_of_the_devices() {
 fn stale_devices_tell_waits_apart_but_give_no_idle_time() {
     let of = |_| main_in(Wait::Sleep);
     let change = |sample: Sample| {
-        let mut sample = with_device(100)(sample);
+        let mut sample = with_gpu(100)(sample);
         let mut gpus = (**sample.gpus.as_ref().unwrap()).clone();
         gpus.monotonic_ns = 1;
         sample.gpus = Some(Arc::new(gpus));
         sample
     };
     let frames = run_with([sampled_tick(1, points(1, of))], change);
-    let trainer = &frames[0].trainers[0];
-    assert_shares(trainer, [0.0, 1.0, 0.0, 0.0, 0.0]);
-    assert_eq!(trainer.device_idle_s, None);
+    let rank = &frames[0].ranks[0];
+    assert_shares(rank, [0.0, 1.0, 0.0, 0.0, 0.0]);
+    assert_eq!(rank.gpu_idle_s, None);
 }
 
 #[test]
 fn a_rank_is_held_against_its_own_device() {
     let of = |_| main_in(Wait::Sleep);
     let change = |sample: Sample| {
-        let mut sample = with_devices(sample, vec![GpuDevice::default(), GpuDevice::default()]);
+        let mut sample = with_gpus(sample, vec![GpuReading::default(), GpuReading::default()]);
         let mut gpus = (**sample.gpus.as_ref().unwrap()).clone();
         for (device, (pid, pct)) in gpus.devices.iter_mut().zip([(10, 0), (11, 100)]) {
             device.processes = vec![trainmon_sample::GpuProcess { pid, ..Default::default() }];
@@ -238,32 +238,32 @@ fn a_rank_is_held_against_its_own_device() {
         sample
     };
     let mut job = sampled_tick(1, points(1, of));
-    job.processes.push(ProcessSample { role: ProcessRole::Trainer, ..process(11) });
-    job.sampler = sampler(&[11, 10].map(|pid| of_trainer(pid, points(1, of))), &[]);
+    job.processes.push(ProcessSample { role: ProcessRole::Rank, ..process(11) });
+    job.sampler = sampler(&[11, 10].map(|pid| of_rank(pid, points(1, of))), &[]);
     let mut next = job.clone();
     next.monotonic_ns = 2000 * MS;
-    next.sampler = sampler(&[11, 10].map(|pid| of_trainer(pid, points(2, of))), &[]);
+    next.sampler = sampler(&[11, 10].map(|pid| of_rank(pid, points(2, of))), &[]);
     let frames = run_with([job, next], change);
-    let trainers = &frames[1].trainers;
-    assert_eq!((trainers[0].id, trainers[1].id), (id(10), id(11)), "the target first");
-    assert_shares(&trainers[0], [0.0, 0.0, 0.0, 0.0, 1.0]);
-    assert_shares(&trainers[1], [0.0, 1.0, 0.0, 0.0, 0.0]);
+    let ranks = &frames[1].ranks;
+    assert_eq!((ranks[0].id, ranks[1].id), (id(10), id(11)), "the target first");
+    assert_shares(&ranks[0], [0.0, 0.0, 0.0, 0.0, 1.0]);
+    assert_shares(&ranks[1], [0.0, 1.0, 0.0, 0.0, 0.0]);
 }
 
 #[test]
 fn workers_make_a_poll_an_input_wait_when_calls_are_hidden() {
     let with = |polls: u32| {
-        let mut worker = SampledWorker { id: id(20), trainer: 10, ..SampledWorker::default() };
+        let mut worker = SampledWorker { id: id(20), rank: 10, ..SampledWorker::default() };
         worker.counts.insert(Wait::Poll, polls);
         worker.counts.insert(Wait::Running, 50 - polls);
-        let trainer = SampledTrainer { exact: false, ..of_trainer(10, points(1, |_| main_in(Wait::Poll))) };
-        JobSample { sampler: sampler(&[trainer], &[worker]), ..sampled_tick(1, vec![]) }
+        let rank = SampledRank { exact: false, ..of_rank(10, points(1, |_| main_in(Wait::Poll))) };
+        JobSample { sampler: sampler(&[rank], &[worker]), ..sampled_tick(1, vec![]) }
     };
-    let frames = run_with([with(5)], with_device(90));
-    assert_shares(&frames[0].trainers[0], [1.0, 0.0, 0.0, 0.0, 0.0]);
-    assert!(!frames[0].trainers[0].exact);
-    let frames = run_with([with(50)], with_device(90));
-    assert_shares(&frames[0].trainers[0], [0.0, 1.0, 0.0, 0.0, 0.0]);
+    let frames = run_with([with(5)], with_gpu(90));
+    assert_shares(&frames[0].ranks[0], [1.0, 0.0, 0.0, 0.0, 0.0]);
+    assert!(!frames[0].ranks[0].exact);
+    let frames = run_with([with(50)], with_gpu(90));
+    assert_shares(&frames[0].ranks[0], [0.0, 1.0, 0.0, 0.0, 0.0]);
 }
 
 #[test]
@@ -274,16 +274,16 @@ fn counters_of_the_main_thread() {
         job
     };
     let frames = run([at(1, 500, 0), at(2, 800, 100)]);
-    let trainer = &frames[1].trainers[0];
-    assert!(close(trainer.run_delay_share, 0.25));
+    let rank = &frames[1].ranks[0];
+    assert!(close(rank.run_delay_share, 0.25));
 }
 
 #[test]
 fn without_samples_the_target_has_its_counters() {
     let bare = |sequence: u64| job(sequence * 1000, vec![process(10), process(11)]);
     let frames = run([bare(1), bare(2)]);
-    assert_eq!(frames[1].trainers.len(), 1);
-    assert_eq!((frames[1].trainers[0].id, frames[1].trainers[0].cpu_pct), (id(10), Some(0.0)));
+    assert_eq!(frames[1].ranks.len(), 1);
+    assert_eq!((frames[1].ranks[0].id, frames[1].ranks[0].cpu_pct), (id(10), Some(0.0)));
 }
 
 #[test]
@@ -310,7 +310,7 @@ fn receiving_a_batch_is_still_waiting_for_it() {
         SampledPoint { main, batches_requested: Some(100 + step + u64::from(part >= 3)), ..SampledPoint::default() }
     });
     let frames = run([sampled_tick(1, seen)]);
-    assert_shares(&frames[0].trainers[0], [0.6, 0.0, 0.2, 0.0, 0.2]);
+    assert_shares(&frames[0].ranks[0], [0.6, 0.0, 0.2, 0.0, 0.2]);
 }
 
 #[test]
@@ -321,21 +321,21 @@ fn a_count_that_stands_still_for_long_says_nothing() {
         SampledPoint { main, batches_requested: Some(7), ..SampledPoint::default() }
     });
     let frames = run([sampled_tick(1, seen)]);
-    let trainer = &frames[0].trainers[0];
-    assert!(trainer.split_s.input_wait < 0.36 && trainer.split_s.host_busy > 0.63, "{:?}", shares(trainer));
+    let rank = &frames[0].ranks[0];
+    assert!(rank.split_s.input_wait < 0.36 && rank.split_s.host_busy > 0.63, "{:?}", shares(rank));
 }
 
 #[test]
 fn stacks_correct_the_split_and_the_measured_one_stays_beside_it() {
     let measured = TimeSplit { input_wait: 1.0, host_busy: 1.0, ..TimeSplit::default() };
-    let mut trainer = TrainerRates { seconds_seen: 2.0, exact: true, split_s: measured, ..TrainerRates::default() };
-    trainer.by_wait_s[Wait::LoaderPoll.index()] = 1.0;
+    let mut rank = RankRates { seconds_seen: 2.0, exact: true, split_s: measured, ..RankRates::default() };
+    rank.by_wait_s[Wait::LoaderPoll.index()] = 1.0;
     let mut stacks = Activities::default();
     stacks.add(Activity::Waiting, 50);
-    trainer.correct(&Activities::default());
-    assert_eq!((trainer.split_s, trainer.measured_s), (measured, None), "no stacks, nothing to correct with");
+    rank.correct(&Activities::default());
+    assert_eq!((rank.split_s, rank.measured_s), (measured, None), "no stacks, nothing to correct with");
     stacks.add(Activity::Receiving, 50);
-    trainer.correct(&stacks);
-    assert!(trainer.split_s.input_wait > 1.8 && (trainer.split_s.total() - 2.0).abs() < 1e-9, "{trainer:?}");
-    assert_eq!(trainer.measured(), measured);
+    rank.correct(&stacks);
+    assert!(rank.split_s.input_wait > 1.8 && (rank.split_s.total() - 2.0).abs() < 1e-9, "{rank:?}");
+    assert_eq!(rank.measured(), measured);
 }

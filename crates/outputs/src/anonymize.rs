@@ -84,7 +84,7 @@ pub fn sample(sample: &Sample) -> Sample {
 
 /// A file that a thread waits for. Device files stay: they are the same on every machine, and the kind of a wait follows from them.
 fn link(link: &Arc<str>) -> Arc<str> {
-    let is_device = DEVICES.iter().any(|device| link.starts_with(device)) || is_unread_accelerator(link);
+    let is_device = DEVICES.iter().any(|gpu| link.starts_with(gpu)) || is_unread_accelerator(link);
     if is_device { Arc::clone(link) } else { base_name(link) }
 }
 
@@ -118,8 +118,8 @@ mod tests {
     use super::*;
     use trainmon_sample::sampler::{Descriptor, Observation};
     use trainmon_sample::{
-        Channel, ConnectionsSample, DataMount, HostSample, JobSample, LockWait, NeighbourProcess, NeighboursSample,
-        ProcessSample, SamplerSample, Software, StorageSample, ThreadSample,
+        Channel, ConnectionsSample, DataMount, HostSample, JobSample, LockWait, OtherProcessProcess,
+        OtherProcessesSample, ProcessSample, SamplerSample, Software, StorageSample, ThreadSample,
     };
 
     #[test]
@@ -150,19 +150,19 @@ mod tests {
         let process =
             ProcessSample { command: "/a/b /c/d".into(), threads: vec![thread], ..ProcessSample::default() };
         let job = JobSample { processes: vec![process], ..JobSample::default() };
-        let neighbour = NeighbourProcess {
+        let other_process = OtherProcessProcess {
             comm: "secret".into(),
             command: "/home/ann/secret --all".into(),
             uid: Some(1000),
             cpu_ticks: 90,
-            ..NeighbourProcess::default()
+            ..OtherProcessProcess::default()
         };
         let before = Sample {
             storage: Some(Arc::new(storage)),
             job: Some(Arc::new(job)),
-            neighbours: Some(Arc::new(NeighboursSample {
-                processes: vec![neighbour],
-                ..NeighboursSample::default()
+            other_processes: Some(Arc::new(OtherProcessesSample {
+                processes: vec![other_process],
+                ..OtherProcessesSample::default()
             })),
             ..Sample::default()
         };
@@ -171,9 +171,9 @@ mod tests {
         assert_eq!((&*mount.mount_point, &*mount.source, &mount.examples[..]), ("set", "sets", &[][..]));
         let process = &after.job.unwrap().processes[0];
         assert_eq!((&*process.command, &*process.threads[0].name), ("b d", "f"));
-        let neighbour = &after.neighbours.unwrap().processes[0];
-        assert_eq!((&*neighbour.comm, &*neighbour.command, neighbour.uid), ("process", "", None));
-        assert_eq!(neighbour.cpu_ticks, 90);
+        let other_process = &after.other_processes.unwrap().processes[0];
+        assert_eq!((&*other_process.comm, &*other_process.command, other_process.uid), ("process", "", None));
+        assert_eq!(other_process.cpu_ticks, 90);
     }
 
     #[test]
