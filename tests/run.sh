@@ -3,6 +3,7 @@
 #
 #   tests/run.sh --quick        format, lints, and the tests that need no torch: under two minutes once everything is built
 #   tests/run.sh                the same, then every other test, the fault table, and a short evaluation (3 GB of torch)
+#   tests/run.sh --fuzz         the same, and a minute for each fuzz target
 #   tests/run.sh --advisories   only whether a component has a known vulnerability, which changes from day to day
 #
 # Needs cargo from rustup.rs, a C compiler, and CPython 3.11 or later. As root it installs the Debian packages that are
@@ -21,13 +22,14 @@ fail() {
     exit 1
 }
 
-quick='' advisories=''
+quick='' advisories='' fuzz=''
 case ${1-} in
 '') ;;
 --quick) quick=yes ;;
+--fuzz) fuzz=yes ;;
 --advisories) advisories=yes ;;
 -h | --help) sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' tests/run.sh && exit ;;
-*) fail "unknown option $1; try --quick, --advisories or --help" ;;
+*) fail "unknown option $1; try --quick, --fuzz, --advisories or --help" ;;
 esac
 
 need_package() {
@@ -215,7 +217,7 @@ units=(env --default-signal=INT,QUIT PYTHONPATH=tests "$venv/bin/python" -m unit
 beside 'Python tests, injected' "${units[@]}" "$slow"
 part 'Python tests' "${units[@]}" "${fast[@]}"
 await 'Python tests, injected'
-part 'fuzz targets' "$venv/bin/python" measure fuzz
+[ -z "$fuzz" ] || part 'fuzz targets' "$venv/bin/python" measure fuzz
 part 'size of the engine' "$venv/bin/python" measure size
 part 'faults' "$venv/bin/python" measure faults
 part 'short evaluation' "$venv/bin/python" measure evaluate --quick --min-class 0.75 --no-contradictions
