@@ -87,7 +87,7 @@ const PLACES: &[(&str, &str, &str)] = &[
     ("crates/rates/src/storage", "device|devices", "block devices"),
     ("crates/sample/src/storage", "device|devices", "block devices"),
     ("crates/waits/src/taxonomy.rs", "device|asked", "words of the JSON"),
-    ("crates/sources/src/recording/schema_1.rs", "device", "a kind of wait in recordings"),
+    ("crates/sources/src/recording/schema_1.rs", "device|trainer|trainers|feeders", "words of recordings"),
     ("crates/sample/src", "mend", "the key in older recordings"),
     ("crates/sample/src/process.rs", "trainer|feeder", "the names of roles"),
     ("crates/sample/src/lib.rs", "neighbours", "the key in recordings"),

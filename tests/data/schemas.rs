@@ -65,7 +65,7 @@ fn every_word_of_schema_1_means_what_it_did() {
     };
     let points: Vec<String> = Wait::ALL.iter().enumerate().map(point).collect();
     let lane = format!(
-        r#"{{"ranks":[{{"id":{{"pid":7,"start_ticks":1}},"syscall":"ok","queue_threads":0,"points":[{}]}}],"workers":[]}}"#,
+        r#"{{"trainers":[{{"id":{{"pid":7,"start_ticks":1}},"syscall":"ok","feeders":0,"points":[{}]}}],"workers":[]}}"#,
         points.join(",")
     );
     let bytes = recording_of_1(&lane);
@@ -81,7 +81,7 @@ fn every_word_of_schema_1_means_what_it_did() {
 fn counts_of_schema_1_become_no_more_samples_than_their_line_is_long() {
     let worker = r#"{"id":{"pid":8,"start_ticks":1},"trainer":7,"looks":[4294967295,4294967295,0,0,0,0,0,0,0,0,0,0,0,0,9],
                      "idle_looks":4294967295,"batches":3}"#;
-    let bytes = recording_of_1(&format!(r#"{{"ranks":[],"workers":[{worker},{worker}]}}"#));
+    let bytes = recording_of_1(&format!(r#"{{"trainers":[],"workers":[{worker},{worker}]}}"#));
     let sample = Recording::new(&bytes[..]).unwrap().next().unwrap().unwrap();
     let processes = &sample.job.as_ref().unwrap().sampler.processes;
     let samples: usize = processes.iter().map(|process| process.threads[0].seen.len()).sum();

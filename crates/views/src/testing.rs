@@ -77,7 +77,7 @@ pub(super) fn verdict() -> Verdict {
         ],
         advice: vec![Advice {
             title: "Raise num_workers from 4 to 7".to_owned(),
-            why: "Each worker takes 5.2 s for a batch and the rank needs one every 0.8 s.".to_owned(),
+            why: "Each worker takes 5.2 s for a batch and the loop needs one every 0.8 s.".to_owned(),
             speedup_at_most: Some(1.7),
             predicted_step_ms: Some(760.0),
         }],

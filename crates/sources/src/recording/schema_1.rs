@@ -39,6 +39,7 @@ struct ConcludedJob {
 
 #[derive(Deserialize)]
 struct ConcludedLane {
+    #[serde(rename = "trainers")]
     ranks: Vec<ConcludedRank>,
     workers: Vec<ConcludedWorker>,
 }
@@ -47,6 +48,7 @@ struct ConcludedLane {
 struct ConcludedRank {
     id: ProcessId,
     syscall: Access,
+    #[serde(rename = "feeders")]
     queue_threads: u32,
     points: Vec<ConcludedPoint>,
 }
@@ -65,6 +67,7 @@ struct ConcludedPoint {
 #[derive(Deserialize)]
 struct ConcludedWorker {
     id: ProcessId,
+    #[serde(rename = "trainer")]
     rank: u32,
     /// Samples by wait.
     looks: [u32; ConcludedWait::COUNT],

@@ -16,7 +16,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     meaning: "copies over PCIe take the time",
     rule: &[
         "at least `pcie_busy` of the PCIe link's rate is in use",
-        "the GPU is busy less than `gpu_busy` of the time (copies are not kernels), or it is busy and draws \
+        "the GPU is busy less than `device_busy` of the time (copies are not kernels), or it is busy and draws \
          less than `low_power`",
         "or the GPU runs dry, the loop works at least `host_work` of the time, and, with stacks, at least \
          `larger_half` of that is at lines that copy to the GPU: the host copies from pageable memory itself",

@@ -17,6 +17,7 @@ use trainmon_waits::taxonomy::Purpose;
 pub enum Confirmed {
     /// Real training programs with a known bottleneck (`tests/workloads`); where the rule depends on a GPU, with a real one
     /// (`python measure gpu`).
+    #[serde(rename = "labelled-workloads")]
     LabeledWorkloads,
     /// The same, but the GPU that the rule depends on is simulated.
     FakeDeviceOnly,

@@ -42,7 +42,7 @@ pub(super) const STATES: &[CauseSpec] = &[
         meaning: "the job sets itself up: imports, dataset, model, first batches",
         rule: &[
             "nothing has stepped yet, and the process is younger than `starting`, or leaves the GPU unused (less \
-             than `gpu_unused`), or its memory still grows by `growing`",
+             than `device_unused`), or its memory still grows by `growing`",
             "or workers are starting, or make the first batch",
         ],
         signals: &[STEPS, MAIN_TIME, DEVICE],
@@ -96,7 +96,7 @@ pub(super) const STATES: &[CauseSpec] = &[
         meaning: "the job is alive, but neither computes nor waits for data: it is done, hung, or waiting for \
             input",
         rule: &[
-            "the job uses less than `inactive`, the GPU is unused (less than `gpu_unused` of the time), and \
+            "the job uses less than `inactive`, the GPU is unused (less than `device_unused` of the time), and \
              nothing steps",
             "it has stepped before, or is older than `starting`",
         ],

@@ -21,7 +21,7 @@ pub(super) const CHAIN: &str = "the wait chain: /proc/PID/task/TID/syscall or wc
 /// The GPU is not kept busy, and not for lack of data.
 pub(super) const RUNS_DRY: &str =
     "the GPU is idle at least `dry` of the time, and the loop loses less than `lost_wait` to waits for data";
-pub(super) const KEPT_BUSY: &str = "the job keeps the GPU busy at least `gpu_busy` of the time";
+pub(super) const KEPT_BUSY: &str = "the job keeps the GPU busy at least `device_busy` of the time";
 
 /// Workers are slow at their own work.
 pub(super) const WORKERS_ARE_SLOW: &[Against] = &[
