@@ -300,9 +300,8 @@ impl RefusedCall<'_> {
             .get_short()
             .map(|short| format!("-{short}"))
             .or_else(|| Some(format!("--{}", option.get_long()?)))?;
-        let named = |typed: &OsString| match typed == word {
-            true => vec![option.clone().into(), typed.clone()],
-            false => vec![typed.clone()],
+        let named = |typed: &OsString| {
+            if typed == word { vec![option.clone().into(), typed.clone()] } else { vec![typed.clone()] }
         };
         let all: Vec<OsString> = self.arguments.iter().skip(1).flat_map(named).collect();
         Some(format!("unexpected argument `{}`: did you mean trainmon {}?", fit(word, SHOWN), shown(&all)))

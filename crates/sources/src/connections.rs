@@ -348,9 +348,8 @@ impl Connections {
             self.sockets.find(*pid, link, None);
         }
         // If only one end of a pipe is known, the other is outside the job: a reader of its output, perhaps.
-        let leads = |link: &str, is_whole: bool| match link.starts_with("pipe:") {
-            true => !is_whole,
-            false => self.sockets.get(link).is_some(),
+        let leads = |link: &str, is_whole: bool| {
+            if link.starts_with("pipe:") { !is_whole } else { self.sockets.get(link).is_some() }
         };
         let wanted = joined
             .into_iter()

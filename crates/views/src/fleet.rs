@@ -179,9 +179,10 @@ fn down_sentence(down: &DownExporter) -> String {
         Some(seconds) => format!("last scraped about {} ago", duration(seconds)),
         None => "not scraped within the last hour".to_owned(),
     };
-    match down.unreachable {
-        true => format!("{}: Prometheus cannot scrape trainmon, {seen}", down.machine),
-        false => format!("{}: a job does not answer trainmon", down.machine),
+    if down.unreachable {
+        format!("{}: Prometheus cannot scrape trainmon, {seen}", down.machine)
+    } else {
+        format!("{}: a job does not answer trainmon", down.machine)
     }
 }
 

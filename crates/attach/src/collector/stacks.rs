@@ -132,9 +132,12 @@ impl StacksTaker<'_> {
         // A window is not shown before the next tick, so with a long interval a few are enough.
         let between_ticks = if options.interval >= LONG { options.interval / WINDOWS_A_TICK } else { Duration::ZERO };
         let begun = effort.get().stacks_rest();
-        rest(stop, || match effort.is_asked_at_once() {
-            true => Duration::ZERO,
-            false => effort.get().stacks_rest().min(begun).max(between_ticks),
+        rest(stop, || {
+            if effort.is_asked_at_once() {
+                Duration::ZERO
+            } else {
+                effort.get().stacks_rest().min(begun).max(between_ticks)
+            }
         });
     }
 

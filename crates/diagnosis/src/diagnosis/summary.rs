@@ -206,9 +206,10 @@ fn works(window: &Features) -> String {
         return idle;
     }
     if window.load_unknown() {
-        return match window.accelerators.is_empty() {
-            true => "The GPU's load cannot be read".to_owned(),
-            false => "The job uses an accelerator that trainmon cannot read".to_owned(),
+        return if window.accelerators.is_empty() {
+            "The GPU's load cannot be read".to_owned()
+        } else {
+            "The job uses an accelerator that trainmon cannot read".to_owned()
         };
     }
     let work = window.main.as_ref().map_or(0.0, |main| main.shares.host_busy);

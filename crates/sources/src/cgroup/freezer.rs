@@ -38,9 +38,10 @@ impl Freezer {
 
     /// The command that thaws a frozen group. `None` if the folder's name would need quoting in a shell.
     pub(super) fn thaw(&self) -> Option<Arc<str>> {
-        let (switch, on, value) = match self.hierarchy.v2 {
-            true => ("cgroup.freeze", "cgroup.freeze", "0"),
-            false => ("freezer.state", "freezer.self_freezing", "THAWED"),
+        let (switch, on, value) = if self.hierarchy.v2 {
+            ("cgroup.freeze", "cgroup.freeze", "0")
+        } else {
+            ("freezer.state", "freezer.self_freezing", "THAWED")
         };
         let is_switched = |folder: &&Path| small_file(folder, on).is_some_and(|text| text.trim_ascii() == b"1");
         let folder = self.hierarchy.folders.iter().map(AsRef::as_ref).find(is_switched)?;

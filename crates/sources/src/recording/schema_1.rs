@@ -183,10 +183,9 @@ impl ConcludedRank {
         for point in &self.points {
             let round = times_us.binary_search(&(point.at_ns / 1000)).unwrap_or(0);
             let round = u32::try_from(round).unwrap_or(u32::MAX);
-            let helper = point.helper_running.map(|running| match running {
-                true => ConcludedWait::Running,
-                false => ConcludedWait::Unknown,
-            });
+            let helper = point
+                .helper_running
+                .map(|running| if running { ConcludedWait::Running } else { ConcludedWait::Unknown });
             for (thread, wait) in threads.iter_mut().zip([Some(point.main), point.pin, helper]) {
                 let Some(wait) = wait else { continue };
                 thread.rounds.push(round);

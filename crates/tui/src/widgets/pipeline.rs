@@ -118,9 +118,10 @@ fn in_line(buf: &mut Buffer, area: Rect, stages: &[Stage], scene: &Scene<'_>) {
             if line.spans.len() > 1 {
                 line.push_span(Span::styled(arrow, theme.edge()));
             }
-            let (style, mark) = match stage.limit {
-                true => (accent(scene).patch(theme.strong()), mark(theme)),
-                false => (theme.series(stage.kind.class()), ""),
+            let (style, mark) = if stage.limit {
+                (accent(scene).patch(theme.strong()), mark(theme))
+            } else {
+                (theme.series(stage.kind.class()), "")
             };
             line.push_span(Span::styled(format!("{name}{value}{mark}"), style));
         }

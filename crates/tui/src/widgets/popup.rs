@@ -56,9 +56,10 @@ impl PopupBox<'_> {
         let extent = Extent { top, visible: usize::from(rows), total: lines.len() };
         drawn.popup = Extent { top: top.min(extent.last_top()), ..extent };
         let Extent { top, visible, total } = drawn.popup;
-        let below = match total > visible {
-            true => format!(" ↑ ↓ {}/{total}, Esc closes ", top + visible),
-            false => " Esc closes ".to_owned(),
+        let below = if total > visible {
+            format!(" ↑ ↓ {}/{total}, Esc closes ", top + visible)
+        } else {
+            " Esc closes ".to_owned()
         };
         let shown = lines.get(top..top + visible).unwrap_or_default();
         PopupBox { below: &below, ..self }.text(buf, area, 0, shown, theme);

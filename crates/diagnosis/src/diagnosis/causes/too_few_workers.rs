@@ -98,8 +98,9 @@ fn sharpen(first: &mut Advice, window: &Features) {
 /// In torch's terms, if they are torch's workers.
 fn more_workers(workers: &Workers, wanted: usize) -> String {
     let now = workers.count;
-    match workers.unnamed {
-        true => format!("Make batches in {wanted} processes instead of {now} (num_workers)"),
-        false => format!("Raise num_workers from {now} to {wanted}"),
+    if workers.unnamed {
+        format!("Make batches in {wanted} processes instead of {now} (num_workers)")
+    } else {
+        format!("Raise num_workers from {now} to {wanted}")
     }
 }

@@ -32,9 +32,10 @@ pub fn add(page: &mut Text, verdict: &Verdict, scene: &Scene<'_>) {
     for f in verdict.other_findings.iter().take(MOST_FINDINGS) {
         let name = verdict_name(f.class, f.cause);
         let text = sanitize(&f.text);
-        let text = match f.is_doubt() {
-            true => text.trim_start_matches("Less certain: ").to_owned(),
-            false => format!("{name} ({}) – {text}", format::share(Some(f.confidence))),
+        let text = if f.is_doubt() {
+            text.trim_start_matches("Less certain: ").to_owned()
+        } else {
+            format!("{name} ({}) – {text}", format::share(Some(f.confidence)))
         };
         page.wrapped(if f.is_doubt() { "  doubt:   " } else { "  besides: " }, 11, &text, Style::new());
     }

@@ -47,10 +47,8 @@ impl GpuPlan {
         };
         let body_rows = usize::from(body.height);
         // All numbers if there are few GPUs; otherwise as many as three or four lines hold.
-        let most = match few {
-            true => frame.gpus.iter().map(|gpu| device::rows(gpu, body.width)).fold(4, u16::max).min(6),
-            false => 4,
-        };
+        let most =
+            if few { frame.gpus.iter().map(|gpu| device::rows(gpu, body.width)).fold(4, u16::max).min(6) } else { 4 };
         for gpu_rows in (3..=most).rev() {
             let dense = Self { gpu_rows, ..plan };
             if facts + dense.rows(devices) + processes.min(4) <= body_rows || few && gpu_rows == 3 {

@@ -73,9 +73,10 @@ fn line(gpu: &GpuRates, process: &GpuProcessRates, frame: &Frame, width: usize) 
 /// A remark that is needed to read the list.
 fn remark(frame: &Frame) -> Option<&'static str> {
     if all(frame).next().is_none() {
-        return Some(match frame.gpus.iter().any(|gpu| gpu.attached) {
-            true => "no process listed: inside a container NVML may list none",
-            false => "no process listed",
+        return Some(if frame.gpus.iter().any(|gpu| gpu.attached) {
+            "no process listed: inside a container NVML may list none"
+        } else {
+            "no process listed"
         });
     }
     let unknown = all(frame).any(|(_, process)| process.ours.is_none());

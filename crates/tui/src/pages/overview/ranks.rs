@@ -31,9 +31,10 @@ pub fn draw(buf: &mut Buffer, area: Rect, frame: &Frame, scene: &Scene<'_>) {
     let inner = panel.with("colors as above · waiting for data · GPU use", theme.dim()).draw(buf, area, theme);
     for ((place, rank), area) in frame.ranks.iter().enumerate().zip(bars::places(inner)) {
         let number = rank.number(place);
-        let number = match straggler == Some(place) {
-            true => Span::styled(format!("{number:>2}!"), theme.warning()),
-            false => Span::styled(format!("{number:>2} "), theme.dim()),
+        let number = if straggler == Some(place) {
+            Span::styled(format!("{number:>2}!"), theme.warning())
+        } else {
+            Span::styled(format!("{number:>2} "), theme.dim())
         };
         line(area.width, number, rank, frame, theme).render(area, buf);
     }

@@ -85,9 +85,10 @@ pub fn rows(recent: &RecentStacks, job: &Job, turned: &HashSet<OutlineKey>) -> V
         recent.ranks.iter().map(|(id, sum)| (order.get(id).copied().unwrap_or(usize::MAX), id, sum)).collect();
     ranks.sort_by_key(|(rank, id, _)| (*rank, **id));
     for (place, (rank, id, sum)) in ranks.iter().enumerate() {
-        let name = match several && *rank != usize::MAX {
-            true => format!("Rank {rank}, {}, training loop", id.pid),
-            false => format!("Training loop, PID {}", id.pid),
+        let name = if several && *rank != usize::MAX {
+            format!("Rank {rank}, {}, training loop", id.pid)
+        } else {
+            format!("Training loop, PID {}", id.pid)
         };
         out.role(vec![OutlinePart::Rank(**id)], name, sum, place == 0 || ranks.len() <= OPEN);
     }
