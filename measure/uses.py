@@ -129,7 +129,8 @@ def names_both(use: Use, verdict: dict[str, Any]) -> bool:
     """Whether both limits of a program that has two are named."""
     answers = {said(verdict), *(said(one) for one in verdict.get("other_findings") or [])}
     classes = {answer.partition("/")[0] for answer in answers}
-    return (use.also in answers or use.also in classes) and any(one in answers or one in classes for one in use.honest)
+    first = [one for one in use.honest if one != use.also]
+    return (use.also in answers or use.also in classes) and any(one in answers or one in classes for one in first)
 
 
 def gain_kept(gain: float, bound: float) -> bool:
