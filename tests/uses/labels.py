@@ -44,7 +44,7 @@ OWN_WORK = ("cpu/main-thread",)
 #: What helps a loop that loads by itself.
 AHEAD = ("ahead", "cheaper", "once", "cache", "corpus_file")
 NO_TORCH = ('.to("cuda")', "num_workers", "DataLoader")
-NOTHING = (SILENCE, "CPUs")
+NOTHING = (SILENCE, "more CPUs")
 
 USES = (
     # scikit-learn.
