@@ -117,9 +117,8 @@ fn by_stacks(window: &Features, stacks: &LoopStacks, known: Known) -> Option<Pha
 pub(super) fn is_proven(window: &Features, known: Known) -> bool {
     let stacks = window.loop_stacks();
     let model = stacks.is_some_and(|stacks| {
-        let shares =
-            [Activity::Forward, Activity::Backward, Activity::Optimizer].map(|activity| stacks.shares.get(activity));
-        stacks.trains() || shares.iter().sum::<f64>() >= HARDLY
+        let acts = stacks.shares.get(Activity::Environment);
+        stacks.trains() || acts + stacks.shares.of_model() - stacks.shares.get(Activity::Copy) >= HARDLY
     });
     let device = window.gpu.as_ref().is_some_and(|gpu| gpu.job_busy >= DEVICE_UNUSED);
     known.has_stepped

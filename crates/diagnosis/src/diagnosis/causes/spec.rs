@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::{Judgment, RuleInput};
 use crate::diagnosis::class::Class;
 use crate::diagnosis::culprits::{NAMED, Search};
-use crate::diagnosis::features::Features;
+use crate::diagnosis::features::{Features, LoopStacks};
 use crate::diagnosis::parts::{Advice, Hottest};
 use crate::diagnosis::signals::{Side, Signal};
 use crate::diagnosis::thresholds::{LARGER_HALF, Threshold};
@@ -251,7 +251,7 @@ impl CauseSpec {
     /// The line of code to blame, and what spends time there: `Loop` for a cause of the workers where only the loop has stacks.
     pub(in crate::diagnosis) fn line<'a>(&self, window: &'a Features) -> Option<(CulpritPlace, &'a Hottest)> {
         let seen = window.loop_stacks();
-        let of_loop = || seen.and_then(|seen| seen.hottest_own.as_ref());
+        let of_loop = || seen.and_then(LoopStacks::place_of_work);
         let of_workers = || {
             let each =
                 window.workers.iter().flat_map(|workers| &workers.each).filter_map(|worker| worker.hottest.as_ref());
