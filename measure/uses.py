@@ -41,6 +41,8 @@ SURE = 0.8
 RATE_ERROR, GAIN_ERROR = 0.03, 0.05
 #: Watching begins after so many units, or so many seconds; and what trainmon may take beside the time that it watches.
 UNITS, STARTS_S, PATIENCE_S = 3, 30.0, 30.0
+#: The answer that is true of any program beside others that use the CPUs.
+NEIGHBOUR = "cpu/noisy-neighbour"
 #: CPUs that other processes use from which a verdict may blame them.
 OTHERS_CPUS = 0.4
 #: Seconds of each run of `--gain`, behind the first ones.
@@ -63,7 +65,7 @@ class Truth:
         done, took = last.units - first.units, last.last - first.last
         rate = done / took if done and first.last and took > 0 else None
         seconds = last.at - first.at
-        parts = {name: (spent - first.parts.get(name, 0.0)) / seconds for name, spent in last.parts.items()}
+        parts = {name: (spent - first.parts.get(name, 0.0)) / seconds for name, spent in last.parts.items() if seconds}
         return cls(rate, parts, others)
 
 
@@ -82,7 +84,7 @@ def honest(use: Use, verdict: dict[str, Any], others: float = 0.0) -> bool:
     klass = verdict.get("class")
     if klass == "unknown":
         return bool(verdict.get("summary"))
-    if said(verdict) == "cpu/noisy-neighbour" and others >= OTHERS_CPUS:
+    if said(verdict) == NEIGHBOUR and others >= OTHERS_CPUS:
         return True
     return klass in use.honest or said(verdict) in use.honest
 
@@ -121,6 +123,9 @@ def allowed(use: Use, verdict: dict[str, Any]) -> bool:
     texts = [f"{one.get('title') or ''}\n{one.get('why') or ''}".lower() for one in verdict.get("advice") or []]
     if any(word.lower() in text for word in use.never for text in texts):
         return False
+    if said(verdict) == NEIGHBOUR:
+        # They come first. Whether it is true is not the advice's part.
+        return bool(texts)
     if not texts:
         return not use.advice or SILENCE in use.advice
     return any(word.lower() in texts[0] for word in use.advice)
@@ -130,7 +135,8 @@ def names_both(use: Use, verdict: dict[str, Any]) -> bool:
     """Whether both limits of a program that has two are named."""
     answers = {said(verdict), *(said(one) for one in verdict.get("other_findings") or [])}
     classes = {answer.partition("/")[0] for answer in answers}
-    return (use.also in answers or use.also in classes) and any(one in answers or one in classes for one in use.honest if one != use.also)
+    first = [one for one in use.honest if one != use.also]
+    return (use.also in answers or use.also in classes) and any(one in answers or one in classes for one in first)
 
 
 def gain_kept(gain: float, bound: float) -> bool:
@@ -310,7 +316,7 @@ def judged(use: Use, monitor: Monitor, seconds: float, gain: bool, sums: Sums) -
         lines = row(use, verdict, truth, sums)
         if truth.parts:
             lines.append("    measured: " + ", ".join(f"{name} {share:.2f}" for name, share in truth.parts.items()))
-        if gain and use.fixable and allowed(use, verdict):
+        if gain and use.fixable and allowed(use, verdict) and said(verdict) != NEIGHBOUR:
             bound = first_advice(verdict).get("speedup_at_most")
             measured = gained(use)
             kept = sums.add("gain", bound is not None and gain_kept(measured, bound))

@@ -37,6 +37,8 @@ class _Slot:
             self.map = mmap.mmap(file.fileno(), SLOTS * SLOT)
             self.at = next(at for at in range(0, SLOTS * SLOT, SLOT) if not HEAD.unpack_from(self.map, at)[0])
             HEAD.pack_into(self.map, self.at, self.pid, 0, 0.0)
+            # The map keeps the file open, and so the lock.
+            fcntl.flock(file, fcntl.LOCK_UN)
 
     def part(self, name: str) -> int:
         return self.at + HEAD.size + PART.size * self.parts.setdefault(name, len(self.parts))
