@@ -30,6 +30,7 @@ from measure.monitor import Monitor, MonitorFailed
 from measure.paths import TESTS, TRAINMON
 from uses import tally
 from uses.labels import SILENCE, USES, Use
+from uses.training_labels import TRAINING
 from workloads.processes import cpu_seconds, descendants, die_with_parent, end_group, host_cpu_seconds
 
 NAME = "measure uses"
@@ -334,10 +335,10 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--gain", action="store_true", help="also measure what following the first advice gains")
     parser.add_argument("--list", action="store_true", help="list the programs, and run none")
     args = parser.parse_args(words)
-    known = {use.name: use for use in USES}
+    known = {use.name: use for use in (*USES, *TRAINING)}
     if unknown := [name for name in args.names if name not in known]:
         parser.error(f"no program is named {', '.join(unknown)}; --list names them")
-    chosen = [known[name] for name in args.names] or list(USES)
+    chosen = [known[name] for name in args.names] or list(known.values())
     if args.list:
         for use in chosen:
             print(f"{use.name:26} {use.library:20} {use.kind:24} {', '.join(use.honest)}")
