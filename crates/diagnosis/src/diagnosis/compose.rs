@@ -1,6 +1,7 @@
 //! Judgment and numbers → the verdict that people and scripts read.
 
 use trainmon_base::text::sanitize;
+use trainmon_libraries::Unit;
 use trainmon_sample::Sample;
 
 use super::advice::advice;
@@ -64,6 +65,8 @@ pub(super) fn verdict(context: &Context, judgment: &Judgment, window: &Features,
             sync_lines: stacks.sync_lines.clone(),
             samples: stacks.samples,
         }),
+        job: window.does.clone(),
+        place: main.and_then(|main| main.stacks.as_ref()).map(|stacks| stacks.place.clone()).unwrap_or_default(),
         workers: workers(judgment, window),
         evidence: evidence(judgment, spec, window),
         advice: advice((judgment, context.pid), spec, window, ceiling),
@@ -135,6 +138,11 @@ fn steps(judgment: &Judgment, window: &Features) -> Steps {
         p50_ms: steps.quantile_ms(0.5).map(|ms| round(ms, 1)),
         p95_ms: steps.quantile_ms(0.95).map(|ms| round(ms, 1)),
         count: steps.count,
+        unit: if steps.per_s.is_none() {
+            steps.counted.as_ref().map_or_else(Unit::default, |counted| counted.unit)
+        } else {
+            Unit::Step
+        },
         stall_every: stalls::period(&window.stalls).map(|period| period.every),
         source: rate.and_then(|_| steps.per_s.map(|_| StepSource::QueueWrites).or_else(by_variable)),
     }
