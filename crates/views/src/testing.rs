@@ -55,6 +55,7 @@ pub(super) fn verdict() -> Verdict {
             count: Some(15),
             stall_every: Some(4),
             source: None,
+            unit: Default::default(),
         },
         workers: vec![worker(1301), worker(1302)],
         evidence: vec![
