@@ -88,6 +88,7 @@ pub(super) fn verdict() -> Verdict {
             cause: Some(Cause::UnderFilled),
             confidence: 0.4,
             text: "Power stays under half of its limit while the device is busy.".to_owned(),
+            share: None,
         }],
         culprits: vec![Culprit {
             kind: CulpritKind::Line,
