@@ -1,4 +1,4 @@
-"""Judges programs that use a library as its users do, and compares each verdict with what the program measures itself.
+"""Judges programs that use a library the way people do, and compares each verdict with what the program measures itself.
 
     python measure uses                        all programs of tests/uses
     python measure uses NAME… --secs 15        some of them, watched so long
