@@ -10,7 +10,7 @@ SILENCE = "(none)"
 
 @dataclass(frozen=True)
 class Use:
-    """A program that uses a library as its users do."""
+    """A program that uses a library like its users do."""
 
     #: Its file without `.py`.
     name: str
@@ -34,6 +34,8 @@ class Use:
     parts: dict[str, tuple[float, float]] = field(default_factory=dict)
     #: Whether $TALLY_FIXED=1 does what `advice` names.
     fixable: bool = False
+    #: The words of `advice` that $TALLY_FIXED=1 follows; () for all of them.
+    follows: tuple[str, ...] = ()
     #: Attach to the process that counts, where it is not the one that was started.
     attach_counting: bool = False
 
@@ -42,8 +44,10 @@ ON_THE_CPU = ("cpu/cpu-training", "cpu/cores-saturated")
 LOADS = ("data-loader/in-process-loading",)
 OWN_WORK = ("cpu/main-thread",)
 #: What helps a loop that loads by itself.
-AHEAD = ("ahead", "cheaper", "once", "cache", "corpus_file")
+AHEAD = ("ahead", "process", "cheaper", "once", "cache", "corpus_file")
 NO_TORCH = ('.to("cuda")', "num_workers", "DataLoader")
+#: Layers, not what calls them.
+THINC = ("maxout.py", "layernorm.py", "residual.py", "with_array.py", "tb_framework.py", "_precomputable_affine.py", "hashembed.py")
 NOTHING = (SILENCE, "more CPUs")
 
 USES = (
@@ -108,13 +112,13 @@ USES = (
     ),
     # Language.
     Use(
-        "spacy_entities", "spaCy", "training", ("cpu/cpu-training",), "steps", (), (SILENCE, "GPU", "batch"), NO_TORCH,
+        "spacy_entities", "spaCy", "training", ("cpu/cpu-training",), "steps", THINC, (SILENCE, "GPU", "batch"), NO_TORCH,
     ),
     Use(
         "spacy_mails", "spaCy", "training", (*LOADS, "cpu/cpu-training"), "steps", ("make_doc", "update", "tokenizer.pyx"), (*AHEAD, "make_doc"),
         NO_TORCH, "cpu/cpu-training", {"tokenizing": (0.35, 0.7)},
     ),
-    Use("spacy_archive", "spaCy", "generation", ("cpu/cpu-training",), "rows", (), ("n_process",), NO_TORCH, fixable=True),
+    Use("spacy_archive", "spaCy", "generation", ("cpu/cpu-training",), "rows", THINC, ("n_process",), NO_TORCH, fixable=True),
     Use(
         "embed_logs", "gensim", "training", ("data-loader",), place=("tokens", "__iter__"), advice=AHEAD, never=NO_TORCH,
         parts={"reading": (0.6, 1.0)},
@@ -125,8 +129,8 @@ USES = (
     ),
     # Reinforcement learning.
     Use(
-        "ppo_warehouse", "Stable-Baselines3", "reinforcement-learning", OWN_WORK, "environment steps", ("cast", "look"), ("SubprocVecEnv",), NO_TORCH,
-        fixable=True,
+        "ppo_warehouse", "Stable-Baselines3", "reinforcement-learning", OWN_WORK, "environment steps", ("cast", "look"),
+        ("SubprocVecEnv", "cast", "look"), NO_TORCH, fixable=True, follows=("SubprocVecEnv",),
     ),
     Use(
         "ppo_fleet", "Stable-Baselines3", "reinforcement-learning", ("cpu/waits-for-process", "cpu/cores-saturated"), "environment steps",
