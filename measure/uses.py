@@ -306,8 +306,9 @@ def row(use: Use, verdict: dict[str, Any], truth: Truth, sums: Sums) -> list[str
         lines.append(f"    both limits ({use.also}): {sums.add('both limits', names_both(use, verdict))}")
     job = verdict.get("job") or {}
     if "kind" in job:
-        lines.append(f"    kind {job['kind']}: {sums.add('kind', job['kind'] == use.kind)}")
-    if "library" in job:
+        lines.append(f"    kind {job['kind']}: {sums.add('kind', job['kind'] in use.kind.split())}")
+    # A program whose loop is its own may be run by no library.
+    if job.get("library"):
         lines.append(f"    library {job['library']}: {sums.add('library', job['library'] == use.library)}")
     if truth.others >= OTHERS_CPUS:
         lines.append(f"    other processes used {truth.others:.1f} CPUs")
