@@ -41,8 +41,8 @@ SURE = 0.8
 RATE_ERROR, GAIN_ERROR = 0.03, 0.05
 #: Advice that promises less is not worth giving.
 LEAST_GAIN = 1.05
-#: Watching begins after so many units, or so many seconds; and what trainmon may take beside the time that it watches.
-UNITS, STARTS_S, PATIENCE_S = 3, 30.0, 30.0
+#: Watching begins after so many units, which take at most so many seconds; and what trainmon may take beside the time that it watches.
+UNITS, STARTS_S, PATIENCE_S = 3, 60.0, 30.0
 #: The answer that is true of any program beside others that use the CPUs.
 NEIGHBOUR = "cpu/noisy-neighbour"
 #: CPUs that other processes use from which a verdict may blame them.
@@ -184,9 +184,12 @@ class Running:
             raise RuntimeError(f"ended, {lines[-1] if lines else 'without a word'}")
 
     def wait(self) -> None:
+        """Until it counts. Raises RuntimeError if it does not."""
         until = time.monotonic() + STARTS_S
-        while self.read().units < UNITS and time.monotonic() < until:
+        while self.read().units < UNITS:
             self.check()
+            if time.monotonic() > until:
+                raise RuntimeError(f"counts nothing {STARTS_S:.0f} s after its start")
             time.sleep(LOOK_S)
 
     @property
