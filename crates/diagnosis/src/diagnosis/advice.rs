@@ -85,6 +85,13 @@ pub(super) fn advice(
     advice
 }
 
+/// The first advice of a cause that fits the window, without the numbers of this run.
+pub(super) fn first_title(known: &CauseSpec, window: &Features) -> Option<String> {
+    let library = window.does.library();
+    let titles = known.advice.iter().filter(|row| (row.fits)(window)).filter_map(|row| title(row, library));
+    titles.map(|title| with_names_of(library, title)).next()
+}
+
 /// The title of a row for a loop that this library runs; `None` if it does not fit the library.
 fn title(row: &AdviceRow, library: Option<&Library>) -> Option<String> {
     let own = |setting| library.and_then(|library| library.setting(setting));

@@ -11,6 +11,7 @@ use super::ceiling::Ceiling;
 use super::class::{Class, Phase};
 use super::evidence::evidence;
 use super::features::Features;
+use super::plan::plan;
 use super::stalls;
 use super::subject::Subject;
 use super::summary::summary;
@@ -39,6 +40,8 @@ pub(super) fn verdict(context: &Context, judgment: &Judgment, window: &Features,
     culprits.extend(judgment.culprits_outside(window));
     let ceiling =
         if is_training(judgment) { Ceiling::from_window(window, spec, &Capacity::left(&window.cpu)) } else { None };
+    let advice = advice((judgment, context.pid), spec, window, ceiling);
+    let plan = plan(judgment, &advice, window);
     Verdict {
         schema: 1,
         trainmon: env!("CARGO_PKG_VERSION").into(),
@@ -69,9 +72,10 @@ pub(super) fn verdict(context: &Context, judgment: &Judgment, window: &Features,
         place: main.and_then(|main| main.stacks.as_ref()).map(|stacks| stacks.place.clone()).unwrap_or_default(),
         workers: workers(judgment, window),
         evidence: evidence(judgment, spec, window),
-        advice: advice((judgment, context.pid), spec, window, ceiling),
+        advice,
         ceiling,
         other_findings: findings(judgment, window),
+        plan,
         culprits,
         chain: super::chain::nodes(window),
         seen,
@@ -95,7 +99,7 @@ fn findings(judgment: &Judgment, window: &Features) -> Vec<Finding> {
     let doubts = if class == Class::Unknown { &[][..] } else { &judgment.doubts };
     let doubts = doubts.iter().map(|doubt| {
         let text = format!("Less certain: {doubt}");
-        Finding { class, cause: None, confidence: 0.0, text }
+        Finding { class, text, ..Finding::default() }
     });
     judgment.others.iter().cloned().chain(next_limit(judgment, window)).chain(doubts).collect()
 }

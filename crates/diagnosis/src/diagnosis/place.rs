@@ -1,6 +1,7 @@
 //! The path of the loop's time: from the user's line through a library's stage to the innermost function that takes a large part.
 
 use trainmon_base::text::sanitize;
+use trainmon_libraries::Library;
 use trainmon_waits::stacks::{Call, CallTree};
 
 use super::parts::Hottest;
@@ -42,3 +43,20 @@ pub(super) fn path(calls: &CallTree, share: impl Fn(u32) -> f64) -> Vec<Hottest>
     };
     places.into_iter().filter_map(|at| told.get(at).copied().map(hottest)).collect()
 }
+
+/// Whether a function of the user's takes all of the time because it calls what runs the loop: it is the outermost one, or a library
+/// of the table runs below it.
+pub(super) fn only_calls(calls: &CallTree, own: &Hottest) -> bool {
+    let heaviest = calls.heaviest((EVERYTHING.value * f64::from(calls.samples)).ceil() as u32);
+    let is_own = |call: &&Call| *call.function == *own.function && call.file.ends_with(&own.file);
+    let Some(at) = heaviest.iter().position(is_own) else { return false };
+    let (around, below) = heaviest.split_at(at);
+    // A function without the loop's waits is one of several that the loop calls.
+    let takes_all = own.share >= EVERYTHING;
+    let is_outermost = takes_all && !around.iter().any(|call| call.is_user() && &*call.function != MODULE);
+    let runs = |call: &&Call| Library::running(&call.file, &call.function).is_some();
+    is_outermost || below.iter().any(runs)
+}
+
+/// Python's name for a file's own code.
+const MODULE: &str = "<module>";

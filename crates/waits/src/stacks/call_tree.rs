@@ -21,9 +21,10 @@ const LEAST_SHARE: f64 = 0.04;
 const PASS_ON: &[Code] = &[
     Code::new("torch/nn/modules/module.py", "_call_impl _wrapped_call_impl __call__"),
     Code::new("torch/utils/_contextlib.py, torch/_dynamo/eval_frame.py, torch/_compile.py", ""),
-    Code::new("torch/autograd/function.py", "apply"),
+    Code::new("torch/autograd/, torch/_tensor.py", ""),
     Code::new("torch/optim/optimizer.py", "wrapper _use_grad profile_hook_step"),
     Code::new("torch/optim/lr_scheduler.py", "wrapper"),
+    Code::new("jax/, jaxlib/", ""),
     Code::new(
         "torch/nn/functional.py, torch/nn/modules/container.py, torch/nn/modules/linear.py, torch/nn/modules/conv.py, \
          torch/nn/modules/activation.py, torch/nn/modules/dropout.py, torch/nn/modules/normalization.py, \

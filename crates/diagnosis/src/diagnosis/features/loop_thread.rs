@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::{Device, Span, WeightedMean};
 use crate::diagnosis::code::{SyncParts, at_lock_lines, hottest_functions, hottest_own, sleep_line, sync_lines};
+use crate::diagnosis::culprits::NAMED;
 use crate::diagnosis::parts::Hottest;
 use crate::diagnosis::place;
 use crate::diagnosis::thresholds::{BUSY, HARDLY, INLINE_READ, LOST_WAIT, Threshold};
@@ -191,18 +192,12 @@ impl LoopStacks {
         self.name_lines(SyncParts::within(device_sync, &self.sum, share, self.blocked_waits));
     }
 
-    /// The function to name for the loop's own work: the user's hottest one, unless that is in all of it and only calls what takes
-    /// the time.
+    /// The function to name for the loop's own work: the user's hottest one, unless it only calls what runs the loop.
     pub fn place_of_work(&self) -> Option<&Hottest> {
         let own = self.hottest_own.as_ref();
-        let is_all = |own: &Hottest| own.share >= place::EVERYTHING.value * self.work();
-        let innermost = self.place.last().filter(|_| self.place.len() > 1);
-        own.filter(|own| !is_all(own)).or(innermost).or(own)
-    }
-
-    /// Share in its own work: outside waits for batches, the GPU and other ranks.
-    fn work(&self) -> f64 {
-        f64::from(self.sum.calls.samples) * self.corrected.share(1)
+        let innermost = self.place.last().filter(|place| place.share >= NAMED);
+        let only_calls = |own: &&Hottest| place::only_calls(&self.sum.calls, own);
+        if own.filter(only_calls).is_some() { innermost.or(own) } else { own }
     }
 
     /// The part of the samples in which a library of the table runs the loop.
