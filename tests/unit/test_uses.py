@@ -12,7 +12,7 @@ from unittest import mock
 from measure import uses
 from unit.support import InFolder, known
 from uses import tally
-from uses.labels import SILENCE, USES, Use
+from uses.labels import SILENCE, Use
 
 FOREST = Use(
     "forest", "scikit-learn", "boosting", ("cpu/cpu-training", "data-loader"), "trees", ("grow", "tree.py"), ("n_jobs",), ('.to("cuda")',),
@@ -161,9 +161,9 @@ class Tally(InFolder):
 
 class Labels(unittest.TestCase):
     def test_each_program_has_one_row_and_uses_what_it_says(self) -> None:
-        programs = {name[:-3] for name in os.listdir(uses.FOLDER) if name.endswith(".py")} - {"__init__", "tally", "labels"}
-        self.assertEqual(sorted(use.name for use in USES), sorted(programs))
-        for use in USES:
+        programs = {name[:-3] for name in os.listdir(uses.FOLDER) if name.endswith(".py")} - {"__init__", "tally", "labels", "training_labels"}
+        self.assertEqual(sorted(use.name for use in uses.PROGRAMS), sorted(programs))
+        for use in uses.PROGRAMS:
             with open(os.path.join(uses.FOLDER, f"{use.name}.py"), encoding="utf-8") as file:
                 text = file.read()
             named = {node.value for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Constant)}
