@@ -1,4 +1,4 @@
-"""Judges programs that use a library as its users do, and compares each verdict with what the program measures itself.
+"""Judges programs that use a library like its users do, and compares each verdict with what the program measures itself.
 
     python measure uses                        all programs of tests/uses
     python measure uses NAME… --secs 15        some of them, watched so long
@@ -40,6 +40,8 @@ FOLDER = os.path.join(TESTS, "uses")
 SURE = 0.8
 #: A unit counts as counted within this error; a gain counts as within its bound that much above it.
 RATE_ERROR, GAIN_ERROR = 0.03, 0.05
+#: Advice that promises less is not worth giving.
+LEAST_GAIN = 1.05
 #: Watching begins after so many units, or so many seconds; and what trainmon may take beside the time that it watches.
 UNITS, STARTS_S, PATIENCE_S = 3, 30.0, 30.0
 #: The answer that is true of any program beside others that use the CPUs.
@@ -127,9 +129,17 @@ def allowed(use: Use, verdict: dict[str, Any]) -> bool:
     if said(verdict) == NEIGHBOUR:
         # They come first. Whether it is true is not the advice's part.
         return bool(texts)
+    if any((one.get("speedup_at_most") or LEAST_GAIN) < LEAST_GAIN for one in verdict.get("advice") or []):
+        return False
     if not texts:
         return not use.advice or SILENCE in use.advice
     return any(word.lower() in texts[0] for word in use.advice)
+
+
+def followed(use: Use, verdict: dict[str, Any]) -> bool:
+    """Whether the program can do what the first advice says."""
+    title = str(first_advice(verdict).get("title") or "").lower()
+    return use.fixable and allowed(use, verdict) and any(word.lower() in title for word in use.follows or use.advice)
 
 
 def names_both(use: Use, verdict: dict[str, Any]) -> bool:
@@ -297,8 +307,9 @@ def row(use: Use, verdict: dict[str, Any], truth: Truth, sums: Sums) -> list[str
         lines.append(f"    both limits ({use.also}): {sums.add('both limits', names_both(use, verdict))}")
     job = verdict.get("job") or {}
     if "kind" in job:
-        lines.append(f"    kind {job['kind']}: {sums.add('kind', job['kind'] == use.kind)}")
-    if "library" in job:
+        lines.append(f"    kind {job['kind']}: {sums.add('kind', job['kind'] in use.kind.split())}")
+    # A program whose loop is its own may be run by no library.
+    if job.get("library"):
         lines.append(f"    library {job['library']}: {sums.add('library', job['library'] == use.library)}")
     if truth.others >= OTHERS_CPUS:
         lines.append(f"    other processes used {truth.others:.1f} CPUs")
@@ -317,7 +328,7 @@ def judged(use: Use, monitor: Monitor, seconds: float, gain: bool, sums: Sums) -
         lines = row(use, verdict, truth, sums)
         if truth.parts:
             lines.append("    measured: " + ", ".join(f"{name} {share:.2f}" for name, share in truth.parts.items()))
-        if gain and use.fixable and allowed(use, verdict) and said(verdict) != NEIGHBOUR:
+        if gain and followed(use, verdict):
             bound = first_advice(verdict).get("speedup_at_most")
             measured = gained(use)
             kept = sums.add("gain", bound is not None and gain_kept(measured, bound))

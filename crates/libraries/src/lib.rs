@@ -122,6 +122,10 @@ pub enum Setting {
     Device,
     /// The number of threads or processes that compute: a whole advice.
     Threads,
+    /// How completions are generated: a whole advice.
+    Generation,
+    /// Environments in processes of their own: a whole advice.
+    Environments,
 }
 
 impl Setting {

@@ -57,6 +57,7 @@ pub(super) const LIBRARIES: &[Library] = &[
             code("trl/trainer/grpo_trainer.py, trl/trainer/rloo_trainer.py", "_generate _generate_single_turn"),
         )],
         settings: &[
+            (Generation, "Generate with vLLM: use_vllm=True in GRPOConfig"),
             (Workers, "dataloader_num_workers"),
             (Persistent, "dataloader_persistent_workers"),
             (Prefetch, "dataloader_prefetch_factor"),
@@ -248,7 +249,7 @@ pub(super) const LIBRARIES: &[Library] = &[
         ],
         settings: &[
             (Device, ""),
-            (Threads, "Step environments in processes: make_vec_env(…, n_envs=…, vec_env_cls=SubprocVecEnv)"),
+            (Environments, "Step environments in processes: make_vec_env(…, n_envs=…, vec_env_cls=SubprocVecEnv)"),
         ],
         page: "https://stable-baselines3.readthedocs.io/en/master/guide/vec_envs.html",
     },

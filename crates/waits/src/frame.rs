@@ -170,7 +170,7 @@ impl RankRates {
 }
 
 /// Steps counted by a variable of the loop, over about the last ten seconds.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct CountedSteps {
     /// Per second.
     pub per_s: f64,

@@ -24,7 +24,12 @@ const PASS_ON: &[Code] = &[
     Code::new("torch/autograd/function.py", "apply"),
     Code::new("torch/optim/optimizer.py", "wrapper _use_grad profile_hook_step"),
     Code::new("torch/optim/lr_scheduler.py", "wrapper"),
-    Code::new("torch/nn/functional.py", ""),
+    Code::new(
+        "torch/nn/functional.py, torch/nn/modules/container.py, torch/nn/modules/linear.py, torch/nn/modules/conv.py, \
+         torch/nn/modules/activation.py, torch/nn/modules/dropout.py, torch/nn/modules/normalization.py, \
+         torch/nn/modules/batchnorm.py, torch/nn/modules/sparse.py, torch/nn/modules/pooling.py, torch/nn/modules/loss.py",
+        "",
+    ),
     Code::new("sklearn/base.py", "wrapper"),
     Code::new("sklearn/utils/_param_validation.py, sklearn/utils/parallel.py, sklearn/utils/_set_output.py", ""),
     Code::new("joblib/", ""),

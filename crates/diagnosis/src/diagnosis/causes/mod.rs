@@ -81,15 +81,21 @@ pub(super) use texts::WAITS_FOR_BATCHES;
 use texts::*;
 use trainmon_base::stats::{percent, quantile, round};
 use trainmon_base::text::named_enum;
+use trainmon_libraries::{JobKind, Setting};
 use trainmon_waits::Wait;
 use trainmon_waits::stacks::Activity;
 use trainmon_waits::taxonomy::Purpose;
 
 /// What to do and why, the most promising first. A promise other than the end of the cause precedes the title. A row that fits
-/// only some windows ends with their condition.
+/// only some windows ends with their condition, and one that a library has its own words for with the setting that it is about.
 macro_rules! advice {
-    ($($($promise:ident)? $title:literal => $why:literal $(, if $fits:expr)?;)*) => {
-        &[$(AdviceRow::new($title, $why)$(.promising(Promise::$promise))?$(.fitting($fits))?),*]
+    ($($($promise:ident)? $title:literal => $why:literal $(, if $fits:expr)? $(, of $setting:ident)?;)*) => {
+        &[$(
+            AdviceRow::new($title, $why)
+                $(.promising(Promise::$promise))?
+                $(.fitting($fits))?
+                $(.of_setting(Setting::$setting))?
+        ),*]
     };
 }
 use advice;

@@ -144,6 +144,12 @@ impl LoopStacks {
         of_training * f64::from(self.samples) >= TRAINS
     }
 
+    /// Whether it was seen in what a library does for it again and again: fitting, generating, stepping environments.
+    pub fn has_work_done(&self) -> bool {
+        let done = |activity| matches!(activity, Activity::Fit | Activity::Generate | Activity::Environment);
+        self.shares.share_where(done) * f64::from(self.samples) >= TRAINS
+    }
+
     /// Whether it trains, or takes batches outside validation loops: then validation is not a phase.
     pub fn trains_meanwhile(&self) -> bool {
         self.trains() || f64::from(self.fed) >= TRAINS
