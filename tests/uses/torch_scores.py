@@ -48,7 +48,7 @@ class Ranker:
         self.optimizer.step()
         with tally.part("metrics"):
             pairs = [*zip(scores.tolist(), kinds.tolist())]
-            drawn = [random.choices(pairs, k=100) for _ in range(16)]
+            drawn = [random.choices(pairs, k=100) for _ in range(24)]
             self.quality = [discounted_gain(*zip(*pairs)) for pairs in drawn]
 
     def fit(self, loader):

@@ -78,7 +78,7 @@ TRAINING = (
     # Both at once, in one loop: the larger one comes first.
     Use(
         "torch_scores", "PyTorch", "training", (*TOO_FEW, *OWN_WORK), "steps", ("__getitem__", "percentile", "_percentile", "_quantile", "quantile"), ("num_workers",), (CUDA,),
-        also="cpu/main-thread", parts={"waiting": (0.2, 0.7), "metrics": (0.15, 0.45)},
+        also="cpu/main-thread", parts={"waiting": (0.2, 0.7), "metrics": (0.12, 0.5)},
     ),
     Use(
         "torch_patches", "PyTorch", "training", (*LOADS, *SAVES), "steps", ("cut", "__iter__", "median", "_median"), ("num_workers",), (CUDA,),
