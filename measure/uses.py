@@ -34,6 +34,7 @@ from uses.training_labels import TRAINING
 from workloads.processes import cpu_seconds, descendants, die_with_parent, end_group, host_cpu_seconds
 
 NAME = "measure uses"
+PROGRAMS = (*USES, *TRAINING)
 FOLDER = os.path.join(TESTS, "uses")
 #: A verdict with this confidence must be honest.
 SURE = 0.8
@@ -349,10 +350,10 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--gain", action="store_true", help="also measure what following the first advice gains")
     parser.add_argument("--list", action="store_true", help="list the programs, and run none")
     args = parser.parse_args(words)
-    known = {use.name: use for use in (*USES, *TRAINING)}
+    known = {use.name: use for use in PROGRAMS}
     if unknown := [name for name in args.names if name not in known]:
         parser.error(f"no program is named {', '.join(unknown)}; --list names them")
-    chosen = [known[name] for name in args.names] or list(known.values())
+    chosen = [known[name] for name in args.names] or list(PROGRAMS)
     if args.list:
         for use in chosen:
             print(f"{use.name:26} {use.library:20} {use.kind:24} {', '.join(use.honest)}")
