@@ -308,6 +308,8 @@ def row(use: Use, verdict: dict[str, Any], truth: Truth, sums: Sums) -> list[str
     lines = [" | ".join(cells), f"    place {shown}", f"    advice {good}: {advice.get('title') or 'none'}"]
     if use.also:
         lines.append(f"    both limits ({use.also}): {sums.add('both limits', names_both(use, verdict))}")
+    if plan := verdict.get("plan"):
+        lines.append("    plan: " + "; ".join(f"{one.get('title')} ({one.get('step_ms') or '–'} ms)" for one in plan))
     job = verdict.get("job") or {}
     if "kind" in job:
         lines.append(f"    kind {job['kind']}: {sums.add('kind', job['kind'] in use.kind.split())}")
