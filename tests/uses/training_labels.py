@@ -37,7 +37,7 @@ TRAINING = (
     Use(
         "transformers_saves", "transformers", "training", SAVES, "steps",
         ("_save_checkpoint", "_save_optimizer_and_scheduler", "save_model", "_save", "save_pretrained", "save", "save_file"),
-        ("save_steps", "save_strategy", "save less often"), TRAINER_NEVER, parts={"saving": (0.3, 0.9)}, fixable=True,
+        ("save_steps", "save_strategy", "save less often"), TRAINER_NEVER, parts={"saving": (0.2, 0.9)}, fixable=True,
     ),
     Use(
         "transformers_metrics", "transformers", "training", OWN_WORK, "steps", ("on_step_end", "bleu", "ngrams"),
@@ -50,7 +50,7 @@ TRAINING = (
     Use(
         "accelerate_states", "Accelerate", "training", SAVES, "steps",
         ("save_state", "save_accelerator_state", "save_model", "save", "save_file"), ("save", "saving"), (CUDA, "num_workers"),
-        parts={"saving": (0.3, 0.9)}, fixable=True,
+        parts={"saving": (0.2, 0.9)}, fixable=True,
     ),
     # --- torch alone ------------------------------------------------------------------------------------------------------------------
     Use(
@@ -77,12 +77,12 @@ TRAINING = (
     ),
     # Both at once, in one loop: the larger one comes first.
     Use(
-        "torch_scores", "PyTorch", "training", TOO_FEW, "steps", ("__getitem__", "qr", "eigvalsh"), ("num_workers",), (CUDA,),
-        also="cpu/main-thread", parts={"waiting": (0.2, 0.7), "metrics": (0.15, 0.45)},
+        "torch_scores", "PyTorch", "training", (*TOO_FEW, *OWN_WORK), "steps", ("__getitem__", "percentile", "_percentile", "_quantile", "quantile"), ("num_workers",), (CUDA,),
+        also="cpu/main-thread", parts={"waiting": (0.2, 0.7), "metrics": (0.12, 0.5)},
     ),
     Use(
-        "torch_patches", "PyTorch", "training", LOADS, "steps", ("cut", "__iter__", "median", "_median"), ("num_workers",), (CUDA,),
-        also="io/checkpoint-write", parts={"loading": (0.3, 0.8), "saving": (0.15, 0.45)},
+        "torch_patches", "PyTorch", "training", (*LOADS, *SAVES), "steps", ("cut", "__iter__", "median", "_median"), ("num_workers",), (CUDA,),
+        also="io/checkpoint-write", parts={"loading": (0.3, 0.8), "saving": (0.12, 0.45)},
     ),
     Use(
         "torch_forecast", "PyTorch", "training", ON_THE_CPU, "steps", (*MODEL, "step", "adamw"), (*BIGGER_MACHINE, "CPUs"), ("num_workers",),
