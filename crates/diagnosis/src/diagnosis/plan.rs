@@ -11,10 +11,6 @@ use super::thresholds::*;
 use trainmon_base::stats::round;
 use trainmon_base::text::format::step_time;
 
-thresholds! {
-    OF_TWO = 0.15, "share", "a second limit that costs less is within what two windows of the same run differ by";
-}
-
 /// One thing to do, after those before it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct PlanStep {
