@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ast
 import collections
+import fcntl
 import importlib.util
 import json
 import os
@@ -51,6 +52,8 @@ OTHERS_CPUS = 0.4
 #: Seconds of each run of `--gain`, behind the first ones.
 GAIN_S, SETTLES_S = 6.0, 1.0
 LOOK_S = 0.2
+#: Two programs that are measured at once would change what is true about each other.
+LOCK = os.path.join(tempfile.gettempdir(), "trainmon-measure-uses.lock")
 
 
 @dataclass
@@ -203,8 +206,10 @@ class Running:
 
 @contextmanager
 def running(use: Use, fixed: bool = False) -> Iterator[Running]:
+    """Starts a program once no other is measured on this machine, and kills it in the end."""
     parent = os.getpid()
-    with tempfile.TemporaryDirectory(prefix="uses-", ignore_cleanup_errors=True) as folder:
+    with open(LOCK, "a", encoding="ascii") as lock, tempfile.TemporaryDirectory(prefix="uses-", ignore_cleanup_errors=True) as folder:
+        fcntl.flock(lock, fcntl.LOCK_EX)
         path = os.path.join(folder, "tally")
         tally.create(path)
         env = {**os.environ, "TALLY": path, "TALLY_FIXED": "1" if fixed else "0", "CUDA_VISIBLE_DEVICES": "", "TMPDIR": folder}
