@@ -124,6 +124,10 @@ pub enum JobSetting {
     Threads,
     /// How completions are generated: a whole advice.
     Generation,
+    /// How often it validates: a whole advice.
+    Validation,
+    /// How often it saves: a whole advice.
+    Saving,
     /// Environments in processes of their own: a whole advice.
     Environments,
 }

@@ -45,6 +45,11 @@ pub(super) fn steps_environments(window: &Features) -> bool {
     takes(window, Activity::Environment)
 }
 
+/// The loop is in a validation for a good part of the time.
+pub(super) fn validates(window: &Features) -> bool {
+    window.loop_stacks().is_some_and(|stacks| stacks.validated >= CLEARLY_LOST)
+}
+
 fn takes(window: &Features, activity: Activity) -> bool {
     window.loop_stacks().is_some_and(|stacks| stacks.shares.get(activity) >= CLEARLY_LOST)
 }

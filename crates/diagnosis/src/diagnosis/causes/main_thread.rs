@@ -41,6 +41,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     limits: "without stacks and without workers, loading in the loop looks the same \
         (data-loader/in-process-loading), and so does a wait for the GPU that spins",
     advice: advice![
+        "Validate less often" => "validation takes a good part of the loop's time", if validates, of Validation;
         "Generate faster" => "generating takes most of the time", if generates, of Generation;
         "Step environments in processes"
             => "the loop steps them one after the other, and nothing else runs meanwhile", if steps_environments, of Environments;
