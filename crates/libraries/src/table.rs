@@ -340,7 +340,10 @@ pub(super) const LIBRARIES: &[Library] = &[
                 "iteration",
                 Iteration,
             ),
-            counter(code("sklearn/ensemble/_forest.py", "_parallel_build_trees"), "tree_idx", Tree),
+            Counter {
+                total: Some("n_trees"),
+                ..counter(code("sklearn/ensemble/_forest.py", "_parallel_build_trees"), "tree_idx", Tree)
+            },
             counter(code("sklearn/neural_network/_multilayer_perceptron.py", "_fit_stochastic"), "it", Iteration),
         ],
         parts: &[(

@@ -47,9 +47,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         Nothing "Use a machine with a GPU, if the library can compute on one"
             => "the CPU computes the steps, and trainmon sees no GPU here (`trainmon doctor`)", if lacks_gpu;
         Nothing "Use a smaller model, or smaller inputs"
-            => "without a GPU, only less work makes a step shorter", if needs_less_work;
-        Nothing "Use fewer rows, features or trees"
-            => "it computes all the time, so only less work makes it shorter", if fits_a_table;
+            => "without a GPU, only less work makes a step shorter", if lacks_gpu;
     ],
     special_case,
     place: CulpritPlace::Loop,
