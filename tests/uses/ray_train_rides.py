@@ -53,7 +53,7 @@ if __name__ == "__main__":
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     trainer = TorchTrainer(
         train_func,
-        train_loop_config={"lr": 1e-3, "batch_size": 64, "num_workers": 1 if tally.fixed else 0},
+        train_loop_config={"lr": 1e-3, "batch_size": 64, "num_workers": 2 if tally.fixed else 0},
         scaling_config=ScalingConfig(num_workers=1, use_gpu=False),
         run_config=RunConfig(storage_path=tempfile.mkdtemp(), name="rides"),
     )
