@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ast
 import collections
+import fcntl
 import importlib.util
 import json
 import os
@@ -42,8 +43,8 @@ SURE = 0.8
 RATE_ERROR, GAIN_ERROR = 0.03, 0.05
 #: Advice that promises less is not worth giving.
 LEAST_GAIN = 1.05
-#: Watching begins after so many units, or so many seconds; and what trainmon may take beside the time that it watches.
-UNITS, STARTS_S, PATIENCE_S = 3, 30.0, 30.0
+#: Watching begins after so many units, which take at most so many seconds; and what trainmon may take beside the time that it watches.
+UNITS, STARTS_S, PATIENCE_S = 3, 60.0, 30.0
 #: The answer that is true of any program beside others that use the CPUs.
 NEIGHBOUR = "cpu/noisy-neighbour"
 #: CPUs that other processes use from which a verdict may blame them.
@@ -51,6 +52,8 @@ OTHERS_CPUS = 0.4
 #: Seconds of each run of `--gain`, behind the first ones.
 GAIN_S, SETTLES_S = 6.0, 1.0
 LOOK_S = 0.2
+#: Two programs that are measured at once would change what is true about each other.
+LOCK = os.path.join(tempfile.gettempdir(), "trainmon-measure-uses.lock")
 
 
 @dataclass
@@ -185,9 +188,12 @@ class Running:
             raise RuntimeError(f"ended, {lines[-1] if lines else 'without a word'}")
 
     def wait(self) -> None:
+        """Until it counts. Raises RuntimeError if it does not."""
         until = time.monotonic() + STARTS_S
-        while self.read().units < UNITS and time.monotonic() < until:
+        while self.read().units < UNITS:
             self.check()
+            if time.monotonic() > until:
+                raise RuntimeError(f"counts nothing {STARTS_S:.0f} s after its start")
             time.sleep(LOOK_S)
 
     @property
@@ -200,8 +206,10 @@ class Running:
 
 @contextmanager
 def running(use: Use, fixed: bool = False) -> Iterator[Running]:
+    """Starts a program once no other is measured on this machine, and kills it in the end."""
     parent = os.getpid()
-    with tempfile.TemporaryDirectory(prefix="uses-", ignore_cleanup_errors=True) as folder:
+    with open(LOCK, "a", encoding="ascii") as lock, tempfile.TemporaryDirectory(prefix="uses-", ignore_cleanup_errors=True) as folder:
+        fcntl.flock(lock, fcntl.LOCK_EX)
         path = os.path.join(folder, "tally")
         tally.create(path)
         env = {**os.environ, "TALLY": path, "TALLY_FIXED": "1" if fixed else "0", "CUDA_VISIBLE_DEVICES": "", "TMPDIR": folder}
@@ -305,6 +313,8 @@ def row(use: Use, verdict: dict[str, Any], truth: Truth, sums: Sums) -> list[str
     lines = [" | ".join(cells), f"    place {shown}", f"    advice {good}: {advice.get('title') or 'none'}"]
     if use.also:
         lines.append(f"    both limits ({use.also}): {sums.add('both limits', names_both(use, verdict))}")
+    if plan := verdict.get("plan"):
+        lines.append("    plan: " + "; ".join(f"{one.get('title')} ({one.get('step_ms') or '–'} ms)" for one in plan))
     job = verdict.get("job") or {}
     if "kind" in job:
         lines.append(f"    kind {job['kind']}: {sums.add('kind', job['kind'] in use.kind.split())}")

@@ -161,7 +161,7 @@ USES = (
     ),
     Use("serve_rarely", "PyTorch", "serving", ("idle", "balanced"), "requests", never=(*NO_TORCH, "GPU")),
     Use(
-        "serve_pictures", "PyTorch", "serving", (*ON_THE_CPU, "cpu/thread-oversubscription"), "requests", ("forward", "_conv_forward"),
+        "serve_pictures", "PyTorch", "serving", (*ON_THE_CPU, "cpu/thread-oversubscription", "cpu/waits-for-thread"), "requests", ("forward", "_conv_forward"),
         (*NOTHING, "GPU", "batch", "threads"), ("num_workers",),
     ),
     # Data preparation.

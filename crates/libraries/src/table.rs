@@ -2,20 +2,20 @@
 //! checked against the installed library by `tests/unit/test_libraries.py`.
 
 use super::JobKind::*;
-use super::Part::*;
-use super::Setting::*;
-use super::Unit::*;
+use super::JobSetting::*;
+use super::LibraryPart::*;
+use super::StepUnit::*;
 use super::{Code, Counter, Library};
 
 const fn code(files: &'static str, functions: &'static str) -> Code {
     Code::new(files, functions)
 }
 
-const fn counter(code: Code, variable: &'static str, unit: super::Unit) -> Counter {
+const fn counter(code: Code, variable: &'static str, unit: super::StepUnit) -> Counter {
     Counter { code, variable, unit, total: None }
 }
 
-/// Outer libraries first: a search runs trainers, and a trainer runs what others made.
+/// Outer libraries first: a search runs other libraries, and these may run what others made.
 pub(super) const LIBRARIES: &[Library] = &[
     // Optuna 5.0.0.
     Library {
@@ -43,7 +43,7 @@ pub(super) const LIBRARIES: &[Library] = &[
         settings: &[],
         page: "https://docs.ray.io/en/latest/train/user-guides/data-loading-preprocessing.html",
     },
-    // TRL 1.16.0: its trainers are those of Transformers.
+    // TRL 1.16.0: its classes are those of Transformers.
     Library {
         name: "TRL",
         kind: ReinforcementLearning,

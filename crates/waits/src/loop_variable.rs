@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::frame::CountedSteps;
 use super::stacks::is_in_loader;
-use trainmon_libraries::{Counter, Library, Unit};
+use trainmon_libraries::{Counter, Library, StepUnit};
 use trainmon_rates::levels::{BEYOND_CHANCE, BY_CHANCE, CLEARLY, EACH_MS, NEARLY_ALL, SHORT_INTERVAL_S};
 use trainmon_sample::{FrameLocals, LocalsSample, ProgressBar, ThreadLocals};
 
@@ -170,7 +170,7 @@ impl LoopVariable {
             let file = frame.file.rsplit('/').next().unwrap_or_default();
             let variable = format!("{name} in {} ({file})", frame.function).into();
             let place = self.turn_of(depth, frame, name);
-            let steps = CountedSteps { per_s, variable, place, unit: Unit::Step };
+            let steps = CountedSteps { per_s, variable, place, unit: StepUnit::Step };
             Some(FoundVariable { steps, frame: (*frame).clone(), turns })
         })
     }

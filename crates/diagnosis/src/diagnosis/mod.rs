@@ -28,6 +28,7 @@ mod mix;
 mod parts;
 mod phases;
 mod place;
+pub mod plan;
 pub mod profiled;
 pub mod ranks;
 mod requests;

@@ -15,10 +15,11 @@ pub use super::class::{Class, Phase};
 pub use super::culprits::{Culprit, CulpritKind, ShareOf};
 pub use super::job::JobDoes;
 pub use super::parts::{Advice, GpuIdle, Hottest, Stages, WorkerVerdict};
+pub use super::plan::PlanStep;
 pub use super::signals::{Evidence, EvidenceFrom};
 pub use super::subject::{Missing, Subject};
 use trainmon_base::text::format::SURE;
-use trainmon_libraries::Unit;
+use trainmon_libraries::StepUnit;
 use trainmon_profiles::account::ProfileAccount;
 use trainmon_waits::time_split::TimeSplit;
 
@@ -92,6 +93,9 @@ pub struct Verdict {
     pub evidence: Vec<Evidence>,
     /// What to do, the first thing first.
     pub advice: Vec<Advice>,
+    /// What to do one after the other, if more than one thing limits the loop: each with the step time that is left.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub plan: Vec<PlanStep>,
     /// The most that tuning can gain without changing code, while the job trains.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ceiling: Option<Ceiling>,
@@ -171,7 +175,7 @@ pub struct Steps {
     pub stall_every: Option<u32>,
     /// What is counted: `steps`, `trees`, …
     #[serde(default)]
-    pub unit: Unit,
+    pub unit: StepUnit,
     /// How steps are counted: `feeder-writes`, `profile` (a trace of torch.profiler), or `variable step in train (train.py)`.
     pub source: Option<StepSource>,
 }

@@ -15,13 +15,13 @@ pub(super) fn without_gpu(window: &Features) -> bool {
 
 /// The machine has a GPU, and the loop's model is moved there by the user's own code: no library has a setting for it.
 pub(super) fn moves_to_gpu(window: &Features) -> bool {
-    let by_library = window.does.library().is_some_and(|library| library.setting(Setting::Device).is_some());
+    let by_library = window.does.library().is_some_and(|library| library.setting(JobSetting::Device).is_some());
     with_gpu(window) && !by_library && window.does.kind.is_none_or(JobKind::moves_to_gpu)
 }
 
 /// The machine has no GPU, and what runs the loop could use one.
 pub(super) fn lacks_gpu(window: &Features) -> bool {
-    let cannot = window.does.library().is_some_and(|library| library.setting(Setting::Device) == Some(""));
+    let cannot = window.does.library().is_some_and(|library| library.setting(JobSetting::Device) == Some(""));
     without_gpu(window) && !cannot
 }
 

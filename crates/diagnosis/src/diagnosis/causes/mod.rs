@@ -81,7 +81,7 @@ pub(super) use texts::WAITS_FOR_BATCHES;
 use texts::*;
 use trainmon_base::stats::{percent, quantile, round};
 use trainmon_base::text::named_enum;
-use trainmon_libraries::{JobKind, Setting};
+use trainmon_libraries::{JobKind, JobSetting};
 use trainmon_waits::Wait;
 use trainmon_waits::stacks::Activity;
 use trainmon_waits::taxonomy::Purpose;
@@ -94,7 +94,7 @@ macro_rules! advice {
             AdviceRow::new($title, $why)
                 $(.promising(Promise::$promise))?
                 $(.fitting($fits))?
-                $(.of_setting(Setting::$setting))?
+                $(.of_setting(JobSetting::$setting))?
         ),*]
     };
 }

@@ -4,12 +4,12 @@ use serde::Serialize;
 
 use super::{Judgment, RuleInput};
 use crate::diagnosis::class::Class;
-use crate::diagnosis::culprits::{NAMED, Search};
+use crate::diagnosis::culprits::Search;
 use crate::diagnosis::features::{Features, LoopStacks};
 use crate::diagnosis::parts::{Advice, Hottest};
 use crate::diagnosis::signals::{Side, Signal};
-use crate::diagnosis::thresholds::{LARGER_HALF, Threshold};
-use trainmon_libraries::Setting;
+use crate::diagnosis::thresholds::{LARGER_HALF, NAMED, Threshold};
+use trainmon_libraries::JobSetting;
 use trainmon_waits::taxonomy::Purpose;
 
 /// How far a rule has been checked on programs whose bottleneck is known.
@@ -55,13 +55,13 @@ impl Confirmed {
 /// }
 ///
 /// pub(super) const CAUSE: CauseSpec = CauseSpec {
-///     headline: "a slow disk",
+///     headline: "slow answers of the disk",
 ///     brief: "each read takes long",
 ///     meaning: "each read from the disk takes long",
 ///     rule: &[LOOP_LOSES, SOURCE_IS_SLOW, "the disk with the data takes at least `slow_answer` per I/O"],
 ///     judge: |case| {
 ///         let slow = case.window.io.await_ms.is_some_and(|ms| ms >= SLOW_ANSWER);
-///         if slow { source::judgment(case, Cause::SlowDisk, INFERRED.value) } else { None }
+///         if slow { source::judgment(case, Cause::SlowAnswers, INFERRED.value) } else { None }
 ///     },
 ///     signals: &[DISKS, WORKER_WAIT, MAIN_WAIT],
 ///     source: "kernel Documentation/admin-guide/iostats.rst: the time that I/Os took, divided by their number",
@@ -76,7 +76,7 @@ impl Confirmed {
 /// };
 /// ```
 ///
-/// It is declared in `mod.rs`, by `mod slow_disk;` and by its line in the list: `SlowDisk = slow_disk, "slow-disk";`.
+/// It is declared in `mod.rs`, by `mod slow_answers;` and by its line in the list: `SlowAnswers = slow_answers, "slow-answers";`.
 #[derive(Debug, Clone, Copy)]
 pub struct CauseSpec {
     /// Class it belongs to.
@@ -142,7 +142,7 @@ pub struct AdviceRow {
     /// Whether it fits a window: advice for a GPU needs one, for example.
     pub(in crate::diagnosis) fits: fn(&Features) -> bool,
     /// The setting of a library that it is about: the title is what the library in use says of it, and without one it does not fit.
-    pub(in crate::diagnosis) setting: Option<Setting>,
+    pub(in crate::diagnosis) setting: Option<JobSetting>,
 }
 
 /// What an advice gains at most.
@@ -165,7 +165,7 @@ impl AdviceRow {
     }
 
     /// One that the library in use has its own words for.
-    pub(in crate::diagnosis) const fn of_setting(self, setting: Setting) -> Self {
+    pub(in crate::diagnosis) const fn of_setting(self, setting: JobSetting) -> Self {
         Self { setting: Some(setting), ..self }
     }
 

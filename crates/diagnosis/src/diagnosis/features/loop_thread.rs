@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::{Device, Span, WeightedMean};
 use crate::diagnosis::code::{SyncParts, at_lock_lines, hottest_functions, hottest_own, sleep_line, sync_lines};
+use crate::diagnosis::job::JobDoes;
 use crate::diagnosis::parts::Hottest;
 use crate::diagnosis::place;
-use crate::diagnosis::thresholds::{BUSY, HARDLY, INLINE_READ, LOST_WAIT, Threshold};
+use crate::diagnosis::thresholds::{BUSY, HARDLY, INLINE_READ, LOST_WAIT, NAMED, Threshold};
+use trainmon_libraries::JobKind;
 use trainmon_sample::{ProcessId, ThreadRole};
 use trainmon_waits::Frame;
 use trainmon_waits::Wait;
@@ -191,18 +193,22 @@ impl LoopStacks {
         self.name_lines(SyncParts::within(device_sync, &self.sum, share, self.blocked_waits));
     }
 
-    /// The function to name for the loop's own work: the user's hottest one, unless that is in all of it and only calls what takes
-    /// the time.
+    /// The function to name for the loop's own work: the user's hottest one, unless it only calls what runs the loop.
     pub fn place_of_work(&self) -> Option<&Hottest> {
         let own = self.hottest_own.as_ref();
-        let is_all = |own: &Hottest| own.share >= place::EVERYTHING.value * self.work();
-        let innermost = self.place.last().filter(|_| self.place.len() > 1);
-        own.filter(|own| !is_all(own)).or(innermost).or(own)
+        let innermost = self.place.last().filter(|place| place.share >= NAMED);
+        let only_calls = |own: &&Hottest| place::only_calls(&self.sum.calls, own);
+        if own.filter(only_calls).is_some() { innermost.or(own) } else { own }
     }
 
-    /// Share in its own work: outside waits for batches, the GPU and other ranks.
-    fn work(&self) -> f64 {
-        f64::from(self.sum.calls.samples) * self.corrected.share(1)
+    /// What the job does.
+    pub fn job(&self) -> JobDoes {
+        let by_code = match self.trains() {
+            true => Some(JobKind::Training),
+            false if self.predicts() => Some(JobKind::Inference),
+            false => None,
+        };
+        JobDoes::new(|library| self.part_in(library), by_code)
     }
 
     /// The part of the samples in which a library of the table runs the loop.
