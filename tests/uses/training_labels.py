@@ -149,14 +149,14 @@ TRAINING = (
         (*MODEL, "_forward_once", "_predict_once", "loss", "__call__", "forward_split", "_conv_forward"),
         (*BIGGER_MACHINE, "device", "imgsz", "CPUs"), (CUDA, "num_workers"), parts={"computing": (0.75, 1.0)},
     ),
-    # --- Keras, JAX, loaders of other libraries, Ray ----------------------------------------------------------------------------------
+    # --- Keras, JAX, loaders of other libraries ----------------------------------------------------------------------------------
     Use(
         "keras_flowers", "Keras", "training", (*LOADS, "data-loader/decode", *TOO_FEW), "steps", (),
         ("AUTOTUNE", "num_parallel_calls", "prefetch"), (CUDA, "num_workers"), fixable=True,
     ),
     Use(
         "keras_sounds", "Keras", "training", (*LOADS, "data-loader/transform"), "steps", ("features",),
-        ("py_function", "cache", "TensorFlow op"), (CUDA, "num_workers"), parts={"features": (0.5, 0.99)}, fixable=True,
+        ("py_function", "cache", "TensorFlow op"), (CUDA, "num_workers"), parts={"features": (0.35, 0.99)}, fixable=True,
     ),
     Use(
         "keras_tables", "Keras", "training", LOADS, "steps", ("__getitem__", "indicators"), ("workers", "use_multiprocessing"),
@@ -173,9 +173,5 @@ TRAINING = (
     Use(
         "streaming_scenes", "mosaicml-streaming", "training", LOADS, "steps", ("__getitem__", "filter", "resize", "convert", "load"),
         ("num_workers",), (CUDA,), parts={"loading": (0.5, 0.97)},
-    ),
-    Use(
-        "ray_train_rides", "Ray Train", "training", LOADS, "steps", ("__getitem__", "length"), ("num_workers",), (CUDA,),
-        parts={"loading": (0.45, 0.95)}, fixable=True, attach_counting=True,
     ),
 )  # fmt: skip
