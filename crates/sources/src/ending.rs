@@ -118,8 +118,8 @@ impl EndingReader {
         }
     }
 
-    /// What is known of its end, once it has ended.
-    pub fn read(&self) -> EndingSample {
+    /// What the kernel says of its end, once it has ended. `output` is not read.
+    pub fn read_status(&self) -> EndingSample {
         // At once: its parent may take it any moment.
         let status = self.read_stat(task_files::wait_status);
         let signal = status.map(|status| (status & 0x7f) as u8);
@@ -134,12 +134,12 @@ impl EndingReader {
             exit_code: status.filter(|_| signal == Some(0)).map(|status| (status >> 8) as u8),
             signal: signal.filter(|signal| *signal > 0),
             out_of_memory,
-            output: self.output(),
+            output: None,
         }
     }
 
-    /// The file with a traceback at its end, or else the one that was written last.
-    fn output(&self) -> Option<OutputEnd> {
+    /// The end of its output: of the file with a traceback there, or else of the one that was written last.
+    pub fn read_output(&self) -> Option<OutputEnd> {
         let mut found: Vec<_> = self.outputs.iter().filter_map(OutputFile::end).collect();
         found.sort_by_key(|(written_ns, end)| (!end.traceback, std::cmp::Reverse(*written_ns)));
         found.into_iter().next().map(|(_, end)| end)
@@ -192,9 +192,9 @@ mod tests {
         assert_eq!(reader.wait(wake.as_fd(), Duration::ZERO), Some(false));
         drop(child.stdin.take());
         assert_eq!(reader.wait(wake.as_fd(), Duration::from_secs(60)), Some(true));
-        let ending = reader.read();
+        let ending = reader.read_status();
         child.wait().unwrap();
-        ending
+        EndingSample { output: reader.read_output(), ..ending }
     }
 
     #[test]
@@ -233,8 +233,7 @@ mod tests {
         fs::remove_dir_all(root.path().join("7")).unwrap();
         fs::remove_file(&err).unwrap();
         reader.hold_outputs(&[7]);
-        let ending = reader.read();
-        let output = ending.output.unwrap();
+        let (ending, output) = (reader.read_status(), reader.read_output().unwrap());
         assert_eq!((&*output.file, output.traceback), (err.to_str().unwrap(), true));
         assert_eq!(output.lines.last().map(|line| &**line), Some("ValueError: no"));
         assert_eq!((ending.exit_code, ending.signal), (None, None));
@@ -254,6 +253,6 @@ mod tests {
             reader.hold_outputs(&[7]);
             assert_eq!(reader.outputs.len(), 1);
         }
-        assert_eq!(&*reader.read().output.unwrap().lines[0], "part 19");
+        assert_eq!(&*reader.read_output().unwrap().lines[0], "part 19");
     }
 }
