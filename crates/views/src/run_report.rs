@@ -6,6 +6,7 @@ use jiff::tz::TimeZone;
 
 use super::cost::{self, Price};
 use super::report::{Column, Section, SectionBody, phase_words, sections};
+use super::run_summary::RunSummary;
 use trainmon_base::text::format::{UNMEASURED, bytes, duration, largest_first, precise, whole_percent as percent};
 use trainmon_base::zone;
 use trainmon_diagnosis::diagnosis::verdict::Class;
@@ -69,6 +70,14 @@ impl RunReport<'_> {
         self.run.totals.began_unix_ms.map(day) != self.run.totals.ended_unix_ms.map(day)
     }
 
+    /// The run in short, to begin with.
+    pub fn summary(&self) -> RunSummary<'_> {
+        // A log, and what other tools recorded, know no end.
+        let is_watched = self.run.frame.is_some() && self.header.pid != 0;
+        let story = if is_watched { Some(&self.run.story) } else { None };
+        RunSummary { totals: &self.run.totals, story, zone: &self.zone, price: self.price.as_ref() }
+    }
+
     /// Ranks that the job has, at least one.
     pub fn ranks(&self) -> usize {
         self.verdict().map_or(1, |(verdict, _)| verdict.ranks.len().max(1))
@@ -108,7 +117,8 @@ impl RunReport<'_> {
 
     /// The sections about the run's verdicts, then all about the one that it is about, then where it ran.
     pub fn sections(&self) -> Vec<Section> {
-        let mut all = vec![self.classes(), self.phases(), self.cost(), self.changes()];
+        let mut all = self.summary().sections();
+        all.extend([self.classes(), self.phases(), self.cost(), self.changes()]);
         let about = |verdict: &Verdict| sections(verdict, &self.zone, self.run.totals.ended_unix_ms);
         let mut of_verdict = self.verdict().map(|(verdict, _)| about(verdict)).unwrap_or_default();
         let loop_time = of_verdict.iter_mut().find(|section| matches!(section.body, SectionBody::Shares(_)));
