@@ -17,6 +17,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
 use super::clock;
 use super::fields::path_text;
 use super::files::KeptFile;
+use super::job_rights::JobRights;
 use super::kernel_log::killed_for_memory;
 use super::last_lines::last_lines;
 use super::regular_file;
@@ -52,6 +53,8 @@ pub struct EndingReader {
     handle: Option<OwnedFd>,
     stat: Option<KeptFile>,
     outputs: Vec<OutputFile>,
+    /// Device and inode of the files that trainmon itself writes to: what it says is not the job's.
+    own: Vec<(u64, u64)>,
 }
 
 impl EndingReader {
@@ -62,7 +65,9 @@ impl EndingReader {
         // Under another root the same number is another process.
         let own = if proc == Path::new("/proc") { pid } else { None };
         let handle = own.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
-        let mut reader = Self { proc, target, handle: None, stat, outputs: Vec::new() };
+        let own_outputs = OUTPUTS.iter().filter_map(|number| fs::metadata(format!("/proc/self/fd/{number}")).ok());
+        let own_outputs = own_outputs.map(|found| (found.dev(), found.ino())).collect();
+        let mut reader = Self { proc, target, handle: None, stat, outputs: Vec::new(), own: own_outputs };
         // Opened before the start times are compared: what is compared is what is held.
         if reader
             .read_stat(|bytes| task_files::stat(bytes))
@@ -102,15 +107,18 @@ impl EndingReader {
     }
 
     fn hold(&mut self, pid: u32, number: u32) {
-        let path = self.proc.join(pid.to_string()).join("fd").join(number.to_string());
+        let folder = self.proc.join(pid.to_string());
+        let path = folder.join("fd").join(number.to_string());
         // A process that has ended keeps its files.
         let Ok(found) = fs::metadata(&path) else { return };
         let (of, id) = ((pid, number), (found.dev(), found.ino()));
-        if self.outputs.iter().any(|held| held.id == id) {
+        if self.own.contains(&id) || self.outputs.iter().any(|held| held.id == id) {
             return;
         }
         self.outputs.retain(|held| held.of != of);
-        let Ok(file) = regular_file::opened(&path) else { return };
+        // A job may hold a file that its user may only write to.
+        let opened = JobRights::find(&folder).and_then(|rights| rights.act(|| regular_file::opened(&path)));
+        let Some(Ok(file)) = opened else { return };
         let Ok(opened) = file.metadata() else { return };
         let name = fs::read_link(&path).map(|link| path_text(link.as_os_str().as_encoded_bytes()));
         if (opened.dev(), opened.ino()) == id && self.outputs.len() < MOST_FILES {
@@ -166,8 +174,9 @@ impl OutputFile {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
     use std::os::fd::AsFd;
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{PermissionsExt, symlink};
     use std::process::{Child, Command, Stdio};
 
     use rustix::event::{EventfdFlags, eventfd};
@@ -180,6 +189,9 @@ mod tests {
         let stat = crate::process::stat_of(&proc, pid).unwrap();
         EndingReader::new(proc, ProcessId { pid, start_ticks: stat.start_ticks })
     }
+
+    /// The rights of a job of root.
+    const ROOTS: &str = "Uid:\t0\t0\t0\t0\nGid:\t0\t0\t0\t0\nGroups:\t0\n";
 
     /// What is known of the end of this shell command, whose parent has not asked for its status yet.
     fn ending_of(command: &str, stderr: Stdio) -> EndingSample {
@@ -217,6 +229,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let fd = root.path().join("7/fd");
         fs::create_dir_all(&fd).unwrap();
+        fs::write(root.path().join("7/status"), ROOTS).unwrap();
         rustix::fs::mkfifoat(rustix::fs::CWD, fd.join("1"), rustix::fs::Mode::RUSR).unwrap();
         let mut reader = EndingReader::new(root.path().into(), ProcessId { pid: 7, start_ticks: 1 });
         reader.hold_outputs(&[7]);
@@ -244,6 +257,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let fd = root.path().join("7/fd");
         fs::create_dir_all(&fd).unwrap();
+        fs::write(root.path().join("7/status"), ROOTS).unwrap();
         let mut reader = EndingReader::new(root.path().into(), ProcessId { pid: 7, start_ticks: 1 });
         for number in 0..20 {
             let log = root.path().join(format!("{number}.log"));
@@ -254,5 +268,27 @@ mod tests {
             assert_eq!(reader.outputs.len(), 1);
         }
         assert_eq!(&*reader.read_output().unwrap().lines[0], "part 19");
+    }
+
+    #[test]
+    fn root_reads_no_output_that_the_jobs_user_may_not() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let root = tempfile::tempdir().unwrap();
+        let fd = root.path().join("7/fd");
+        fs::create_dir_all(&fd).unwrap();
+        fs::set_permissions(root.path(), Permissions::from_mode(0o755)).unwrap();
+        let log = root.path().join("log");
+        fs::write(&log, "secret\n").unwrap();
+        fs::set_permissions(&log, Permissions::from_mode(0o622)).unwrap();
+        symlink(&log, fd.join("2")).unwrap();
+        let held_by = |status: String| {
+            fs::write(root.path().join("7/status"), status).unwrap();
+            let mut reader = EndingReader::new(root.path().into(), ProcessId { pid: 7, start_ticks: 1 });
+            reader.hold_outputs(&[7]);
+            reader.outputs.len()
+        };
+        assert_eq!((held_by(ROOTS.replace("\t0", "\t65534")), held_by(ROOTS.into())), (0, 1));
     }
 }

@@ -37,8 +37,12 @@ const CAUSES: usize = 16;
 /// Widest name of a file, and widest text of an episode or of a line of output.
 const FILE: usize = 80;
 const TEXT: usize = 200;
+/// Widest exception in a sentence.
+const EXCEPTION: usize = 120;
 /// Most lines of output.
 const LINES: usize = 10;
+/// Deepest indent of a line of output that is kept.
+const INDENT: usize = 8;
 /// SIGKILL (signal(7)).
 const KILL: u8 = 9;
 
@@ -129,8 +133,8 @@ impl RunSummary<'_> {
     pub fn end_words(&self) -> Option<String> {
         let story = self.story?;
         let Some((unix_ms, end)) = &story.end else {
-            let until = self.totals.ended_unix_ms.map(|ms| format!(" at {}", self.clock(ms))).unwrap_or_default();
-            return Some(format!("It was still there{until}."));
+            let until = self.totals.ended_unix_ms?;
+            return Some(format!("It had not ended by {}.", self.clock(until)));
         };
         let at = self.clock(*unix_ms);
         let how = match end.words() {
@@ -138,7 +142,8 @@ impl RunSummary<'_> {
             Some(words) => format!("It ended at {at} with {words}."),
             None => format!("It ended at {at}. Its exit status is not known: only its parent process is told."),
         };
-        Some(format!("{how}{}", memory_words(end).map(|words| format!(" {words}")).unwrap_or_default()))
+        let more = memory_words(end).into_iter().chain(exception_words(end));
+        Some(more.fold(how, |told, words| format!("{told} {words}")))
     }
 
     /// The sentences below the first one, in reading order.
@@ -180,7 +185,7 @@ impl RunSummary<'_> {
     /// All of it in numbers.
     pub fn numbers(&self) -> serde_json::Value {
         let totals = self.totals;
-        let steps = totals.steps.per_s().map(|_| totals.steps.count);
+        let steps = totals.steps.per_s().map(|_| totals.steps.count.round());
         let parts = cost::parts(totals, self.price);
         let cost = |what: &str| {
             let part = parts.iter().find(|part| part.what == what && !part.cost.is_empty());
@@ -266,17 +271,20 @@ impl RunSummary<'_> {
         Section::new("What was lost", SectionBody::Points(points))
     }
 
-    /// Under which verdicts it was lost: `; 2h10m of it: data loader · too few workers`.
+    /// Under which verdicts it was lost: `; 2h10m of it: data loader · too few workers`, or `; all of it: …`.
     fn parts(&self, activity: LoopActivity, seconds: f64) -> String {
         let is_named = |cause: &&CauseTime| {
             !cause.verdict.is_healthy() && !matches!(cause.verdict.class, Class::Idle | Class::Unknown)
         };
         let mut causes: Vec<&CauseTime> = self.totals.causes().iter().filter(is_named).collect();
-        causes.retain(|cause| cause.split_s[activity] >= LEAST_PART * seconds);
+        causes.retain(|cause| cause.split_s[activity] >= (LEAST_PART * seconds).max(1.0));
         causes.sort_by(|a, b| b.split_s[activity].total_cmp(&a.split_s[activity]));
         let parts = causes.into_iter().take(PARTS).map(|cause| {
             let name = verdict_name(cause.verdict.class, cause.verdict.cause);
-            format!("{} of it: {name}", duration(cause.split_s[activity]))
+            let part_s = cause.split_s[activity];
+            let is_all = part_s >= (1.0 - LEAST_SHARE) * seconds;
+            let part = if is_all { "all".to_owned() } else { duration(part_s) };
+            format!("{part} of it: {name}")
         });
         parts.map(|part| format!("; {part}")).collect()
     }
@@ -352,6 +360,13 @@ fn memory_words(end: &JobEnd) -> Option<String> {
     }
 }
 
+/// The exception of the last traceback in its output.
+fn exception_words(end: &JobEnd) -> Option<String> {
+    let is_told = end.is_traceback && end.exit_code != Some(0);
+    let exception = if is_told { end.output_lines.last()? } else { return None };
+    Some(format!("Last traceback: {}.", fit(exception.trim_end_matches('.'), EXCEPTION)))
+}
+
 /// The last lines of its output. Those of a job that ended well say nothing.
 fn output(end: &JobEnd) -> Option<Section> {
     if end.output_lines.is_empty() || end.exit_code == Some(0) {
@@ -362,7 +377,11 @@ fn output(end: &JobEnd) -> Option<Section> {
     let file = if path.width() <= FILE { path.clone() } else { fit(name, FILE) };
     let title = if end.is_traceback { format!("Last traceback in {file}") } else { format!("Last lines of {file}") };
     // Never at the begin of a line, where Markdown could take it for the end of the block.
-    let lines = end.output_lines.iter().take(LINES).map(|line| ("    ".to_owned(), fit(line, TEXT)));
+    let lines = end.output_lines.iter().take(LINES).map(|line| {
+        let text = line.trim_start();
+        let indent = (line.len() - text.len()).min(INDENT);
+        (format!("    {}", " ".repeat(indent)), fit(text, TEXT))
+    });
     let after = counted(end.lines_after, "line follows it.", "lines follow it.");
     let note = (end.is_traceback && end.lines_after > 0).then_some(after);
     Some(Section::new(title, SectionBody::Tree(lines.collect())).noting(note))

@@ -174,6 +174,8 @@ pub enum EventDetails {
         confidence: f64,
         before_class: Option<Class>,
         before_cause: Option<Cause>,
+        /// How long it has been so.
+        lasted_s: f64,
         summary: String,
     },
     Hung {

@@ -7,6 +7,8 @@ use super::{EventDetails, EventKind, EventState, JobEnd, WatchEvent};
 
 /// Most episodes that are kept: the longest ones.
 const EPISODES: usize = 64;
+/// Most lines of output: a recording may say anything.
+const LINES: usize = 10;
 /// Longest text of an episode, characters.
 const TEXT: usize = 400;
 
@@ -29,7 +31,9 @@ impl Told {
     pub fn of_event(event: &WatchEvent) -> Option<Self> {
         let (about, lasted_s, end) = match &event.details {
             EventDetails::Attached { .. } | EventDetails::Profile { .. } => return None,
-            EventDetails::Hung { lasted_s, .. } => (String::new(), Some(*lasted_s), None),
+            EventDetails::Hung { lasted_s, .. } | EventDetails::Bottleneck { lasted_s, .. } => {
+                (String::new(), Some(*lasted_s), None)
+            }
             EventDetails::Memory { place, gpu, .. } => {
                 (format!("{place}{}", gpu.map(|gpu| gpu.to_string()).unwrap_or_default()), None, None)
             }
@@ -41,8 +45,7 @@ impl Told {
             _ => (String::new(), None, None),
         };
         // What was there before is the episode before.
-        let text = event.text.split(" (before: ").next().unwrap_or_default();
-        let text = text.chars().take(TEXT).collect();
+        let text = event.text.split(" (before: ").next().unwrap_or_default().to_owned();
         Some(Self { unix_ms: event.unix_ms, kind: event.kind, state: event.state, about, text, lasted_s, end })
     }
 }
@@ -92,23 +95,28 @@ impl RunStory {
     /// Adds what was told.
     pub fn add(&mut self, told: Told) {
         let Told { unix_ms, kind, state, about, text, lasted_s, end } = told;
-        if let Some(end) = end {
+        if let Some(mut end) = end {
+            end.output_lines.truncate(LINES);
             self.end = Some((unix_ms, end));
             return;
         }
+        let lasted_ms = lasted_s.map_or(0, |seconds| (seconds * 1000.0) as i64);
+        let from_unix_ms = unix_ms.saturating_sub(lasted_ms);
         let open = self.episodes.iter_mut().find(|open| open.is_open && open.kind == kind && open.about == about);
         // Where watching was taken up again, the same is told anew.
         if open.as_ref().is_some_and(|open| open.text == text && state != Some(EventState::Ends)) {
             return;
         }
         if let Some(open) = open {
-            (open.is_open, open.until_unix_ms) = (false, Some(unix_ms));
+            // The end of a standstill says for how long it was; that of a bottleneck, for how long there has been another.
+            let ends_standstill = kind == EventKind::Hung && state == Some(EventState::Ends);
+            let until = if ends_standstill { open.from_unix_ms.saturating_add(lasted_ms) } else { from_unix_ms };
+            (open.is_open, open.until_unix_ms) = (false, Some(until));
         }
         if state == Some(EventState::Ends) {
             return;
         }
-        let ago_ms = lasted_s.map_or(0, |seconds| (seconds * 1000.0) as i64);
-        let from_unix_ms = unix_ms.saturating_sub(ago_ms);
+        let text = text.chars().take(TEXT).collect();
         let is_open = state.is_some();
         self.episodes.push(Episode { kind, text, from_unix_ms, until_unix_ms: None, about, is_open });
         if self.episodes.len() > EPISODES {
