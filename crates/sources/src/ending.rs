@@ -26,20 +26,20 @@ use trainmon_base::text::{sanitize, secrets};
 use trainmon_sample::{EndingSample, OutputEnd, ProcessId};
 
 /// The end of a file that is read, bytes: a traceback and what follows it.
-const TAIL: u64 = 64 << 10;
+const OUTPUT_TAIL: u64 = 64 << 10;
 /// Standard error and standard output: tracebacks go to the first.
 const OUTPUTS: [u32; 2] = [2, 1];
 /// Most bytes of `stat`.
-const STAT_MOST: usize = 2048;
+const STAT_ROOM: usize = 2048;
 /// Files that are held open.
-const MOST_FILES: usize = 4;
+const MOST_OUTPUTS: usize = 4;
 
 /// A file that output goes to.
 #[derive(Debug)]
 struct OutputFile {
     /// Of which process, and which of its descriptors.
     of: (u32, u32),
-    /// Device and inode.
+    /// Where its file system is, and its inode.
     id: (u64, u64),
     path: Arc<str>,
     file: File,
@@ -53,7 +53,7 @@ pub struct EndingReader {
     handle: Option<OwnedFd>,
     stat: Option<KeptFile>,
     outputs: Vec<OutputFile>,
-    /// Device and inode of the files that trainmon itself writes to: what it says is not the job's.
+    /// Where the file system is, and the inode, of the files that trainmon itself writes to: what it says is not the job's.
     own: Vec<(u64, u64)>,
 }
 
@@ -79,7 +79,7 @@ impl EndingReader {
     }
 
     fn read_stat<T>(&self, parse: impl FnOnce(&[u8]) -> Option<T>) -> Option<T> {
-        let mut room = [0; STAT_MOST];
+        let mut room = [0; STAT_ROOM];
         parse(self.stat.as_ref()?.read_line(&mut room).ok()?)
     }
 
@@ -121,7 +121,7 @@ impl EndingReader {
         let Some(Ok(file)) = opened else { return };
         let Ok(opened) = file.metadata() else { return };
         let name = fs::read_link(&path).map(|link| path_text(link.as_os_str().as_encoded_bytes()));
-        if (opened.dev(), opened.ino()) == id && self.outputs.len() < MOST_FILES {
+        if (opened.dev(), opened.ino()) == id && self.outputs.len() < MOST_OUTPUTS {
             self.outputs.push(OutputFile { of, id, path: name.unwrap_or_default(), file });
         }
     }
@@ -158,7 +158,7 @@ impl OutputFile {
     /// When it was written last, nanoseconds since 1970, and what it ends with.
     fn end(&self) -> Option<(i128, OutputEnd)> {
         let metadata = self.file.metadata().ok()?;
-        let begin = metadata.len().saturating_sub(TAIL);
+        let begin = metadata.len().saturating_sub(OUTPUT_TAIL);
         let mut bytes = vec![0; usize::try_from(metadata.len() - begin).ok()?];
         let count = self.file.read_at(&mut bytes, begin).ok()?;
         let found = last_lines(bytes.get(..count)?);

@@ -15,11 +15,11 @@ const FRAMES: usize = 2;
 /// Lines of the exception that are kept: its message may have more.
 const MESSAGE: usize = 2;
 /// Lines that are kept without a traceback.
-const LINES: usize = 3;
+const LINES_AT_END: usize = 3;
 /// Longest line that is kept, cells.
-const WIDEST: usize = 200;
+const LINE_WIDTH: usize = 200;
 /// Of a longer line only the begin is looked at, bytes.
-const LONGEST: usize = 4096;
+const LOOKED_AT: usize = 4096;
 
 /// The lines that were found.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub fn last_lines(end: &[u8]) -> LastLines {
     let traceback = (0..lines.len()).rev().find_map(|at| traceback_at(&lines, at));
     let Some((kept, after)) = traceback else {
         let mut last: Vec<&str> =
-            lines.iter().rev().map(String::as_str).filter(|line| has_text(line)).take(LINES).collect();
+            lines.iter().rev().map(String::as_str).filter(|line| has_text(line)).take(LINES_AT_END).collect();
         last.reverse();
         return LastLines { lines: last.into_iter().map(kept_line).collect(), ..LastLines::default() };
     };
@@ -55,14 +55,14 @@ fn has_text(line: &str) -> bool {
 }
 
 fn kept_line(line: &str) -> Arc<str> {
-    fit(secrets::prose(&sanitize(line.trim_end())).as_ref(), WIDEST).into()
+    fit(secrets::prose(&sanitize(line.trim_end())).as_ref(), LINE_WIDTH).into()
 }
 
 /// A line as a terminal shows it: what a carriage return has overwritten is gone, and so are colors.
 fn shown(line: &[u8]) -> String {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     let last = line.rsplit(|byte| *byte == b'\r').find(|part| !part.is_empty()).unwrap_or_default();
-    let text = String::from_utf8_lossy(last.get(..LONGEST).unwrap_or(last));
+    let text = String::from_utf8_lossy(last.get(..LOOKED_AT).unwrap_or(last));
     let mut out = String::with_capacity(text.len());
     let mut parts = text.split("\u{1b}[");
     out.push_str(parts.next().unwrap_or_default());
@@ -188,7 +188,7 @@ mod tests {
         let (lines, ..) = found(&text);
         assert!(!lines[0].contains("abcdefgh"), "{lines:?}");
         assert!(
-            lines.iter().all(|line| line.chars().count() <= WIDEST && !line.chars().any(char::is_control)),
+            lines.iter().all(|line| line.chars().count() <= LINE_WIDTH && !line.chars().any(char::is_control)),
             "{lines:?}"
         );
     }

@@ -6,13 +6,12 @@ use jiff::tz::TimeZone;
 
 use super::cost::{self, Price};
 use super::report::{Column, Section, SectionBody, phase_words, sections};
-use super::run_summary::RunSummary;
+use super::run_summary::{RunSummary, steps_words};
 use trainmon_base::text::format::{UNMEASURED, bytes, duration, largest_first, precise, whole_percent as percent};
 use trainmon_base::zone;
 use trainmon_diagnosis::diagnosis::verdict::Class;
 use trainmon_diagnosis::diagnosis::{LOOK_BACK_S, Verdict};
 use trainmon_diagnosis::history::run::WholeRun;
-use trainmon_diagnosis::history::totals::TrainedSteps;
 use trainmon_sample::recording::Header;
 
 /// Most changes of the verdict that are listed, the longest ones.
@@ -35,12 +34,6 @@ pub struct RunReport<'r> {
     pub price: Option<Price>,
     /// What its reader calls it.
     pub title: Option<String>,
-}
-
-/// `285 steps in 22 s of training, 13 per second`; `None` if no steps are known.
-pub fn steps_words(steps: &TrainedSteps) -> Option<String> {
-    let rate = precise(steps.per_s()?);
-    Some(format!("{:.0} steps in {} of training, {rate} per second", steps.count, duration(steps.seconds)))
 }
 
 impl RunReport<'_> {

@@ -7,22 +7,21 @@ use unicode_width::UnicodeWidthStr;
 
 use super::cost::{self, Price};
 use super::report::{phase_words, with_worth};
-use super::run_report::steps_words;
 use super::section::{Column, Point, Section, SectionBody, point, whole};
-use trainmon_base::text::format::{counted, duration};
+use trainmon_base::text::format::{counted, duration, precise};
 use trainmon_base::text::{fit, sanitize};
 use trainmon_base::zone;
 use trainmon_diagnosis::diagnosis::causes::{Cause, verdict_name};
 use trainmon_diagnosis::diagnosis::verdict::{Class, Phase};
-use trainmon_diagnosis::history::totals::{CauseTime, Totals};
+use trainmon_diagnosis::history::totals::{CauseTime, Totals, TrainedSteps};
 use trainmon_diagnosis::watch::{Episode, EventKind, JobEnd, RunStory};
 use trainmon_waits::time_split::{LoopActivity, TimeSplit};
 
 /// What is lost while nothing is computed: the loop waits for data, or saves.
-const LOST: [LoopActivity; 2] = [LoopActivity::InputWait, LoopActivity::Checkpoint];
+const LOST_ACTIVITIES: [LoopActivity; 2] = [LoopActivity::InputWait, LoopActivity::Checkpoint];
 /// The job stands still.
 const STANDS: [Phase; 3] = [Phase::Hung, Phase::Stopped, Phase::Idle];
-/// Neither training nor standing still. Saving is told as what the loop does.
+/// Neither training nor standing still. Saving is among what the loop does.
 const BESIDE: [Phase; 3] = [Phase::Init, Phase::Compile, Phase::Validation];
 /// Smaller shares of the loop's time are not worth a line.
 const LEAST_SHARE: f64 = 0.005;
@@ -31,20 +30,20 @@ const LEAST_PART: f64 = 0.05;
 /// Most verdicts that are named for one loss.
 const PARTS: usize = 3;
 /// Most episodes that are listed, the longest ones.
-const EPISODES: usize = 16;
+const EPISODES_SHOWN: usize = 16;
 /// Most verdicts in the numbers.
 const CAUSES: usize = 16;
 /// Widest name of a file, and widest text of an episode or of a line of output.
 const FILE: usize = 80;
-const TEXT: usize = 200;
+const EPISODE_TEXT: usize = 200;
 /// Widest exception in a sentence.
 const EXCEPTION: usize = 120;
 /// Most lines of output.
-const LINES: usize = 10;
+const OUTPUT_LINES_SHOWN: usize = 10;
 /// Deepest indent of a line of output that is kept.
 const INDENT: usize = 8;
 /// SIGKILL (signal(7)).
-const KILL: u8 = 9;
+const SIGKILL: u8 = 9;
 
 /// A run in short.
 #[derive(Debug, Clone, Copy)]
@@ -57,6 +56,12 @@ pub struct RunSummary<'r> {
     pub zone: &'r TimeZone,
     /// What an hour of a GPU costs.
     pub price: Option<&'r Price>,
+}
+
+/// `285 steps in 22 s of training, 13 per second`; `None` if no steps are known.
+pub fn steps_words(steps: &TrainedSteps) -> Option<String> {
+    let rate = precise(steps.per_s()?);
+    Some(format!("{:.0} steps in {} of training, {rate} per second", steps.count, duration(steps.seconds)))
 }
 
 /// The numbers of a summary; unknown ones are null.
@@ -140,7 +145,7 @@ impl RunSummary<'_> {
         let how = match end.words() {
             Some(words) if words.starts_with("killed") => format!("It was {words} at {at}."),
             Some(words) => format!("It ended at {at} with {words}."),
-            None => format!("It ended at {at}. Its exit status is not known: only its parent process is told."),
+            None => format!("It ended at {at}. Its exit status is not known: only its parent process can read it."),
         };
         let more = memory_words(end).into_iter().chain(exception_words(end));
         Some(more.fold(how, |told, words| format!("{told} {words}")))
@@ -252,7 +257,7 @@ impl RunSummary<'_> {
     fn lost(&self) -> Section {
         let mut points: Vec<Point> = Vec::new();
         let split = self.totals.split_s.shares_of(self.totals.split_s.total());
-        for activity in LOST {
+        for activity in LOST_ACTIVITIES {
             let Some(share) = split.map(|split| split[activity]).filter(|share| *share >= LEAST_SHARE) else {
                 continue;
             };
@@ -297,8 +302,8 @@ impl RunSummary<'_> {
         // A moment, such as a restart, has no length, and is worth telling.
         let length = |episode: &Episode| episode.seconds(now).unwrap_or(f64::MAX);
         episodes.sort_by(|a, b| length(b).total_cmp(&length(a)));
-        let more = story.dropped + episodes.len().saturating_sub(EPISODES) as u64;
-        episodes.truncate(EPISODES);
+        let more = story.dropped + episodes.len().saturating_sub(EPISODES_SHOWN) as u64;
+        episodes.truncate(EPISODES_SHOWN);
         episodes.sort_by_key(|episode| episode.from_unix_ms);
         (episodes, more)
     }
@@ -308,7 +313,7 @@ impl RunSummary<'_> {
         let now = self.totals.ended_unix_ms.unwrap_or(0);
         let rows = episodes.into_iter().map(|episode| {
             let length = episode.seconds(now).map(duration).unwrap_or_default();
-            let text = fit(&episode.text, TEXT);
+            let text = fit(&episode.text, EPISODE_TEXT);
             let text = if episode.kind == EventKind::Bottleneck { format!("bottleneck: {text}") } else { text };
             vec![self.clock(episode.from_unix_ms), length, text]
         });
@@ -353,7 +358,7 @@ fn memory_words(end: &JobEnd) -> Option<String> {
             let last = last.unwrap_or_default();
             Some(format!("The kernel killed {killed} of its control group because memory ran out{last}."))
         }
-        Some(0) if end.signal == Some(KILL) => {
+        Some(0) if end.signal == Some(SIGKILL) => {
             Some("The kernel killed nothing in its control group for lack of memory.".to_owned())
         }
         _ => None,
@@ -377,10 +382,10 @@ fn output(end: &JobEnd) -> Option<Section> {
     let file = if path.width() <= FILE { path.clone() } else { fit(name, FILE) };
     let title = if end.is_traceback { format!("Last traceback in {file}") } else { format!("Last lines of {file}") };
     // Never at the begin of a line, where Markdown could take it for the end of the block.
-    let lines = end.output_lines.iter().take(LINES).map(|line| {
+    let lines = end.output_lines.iter().take(OUTPUT_LINES_SHOWN).map(|line| {
         let text = line.trim_start();
         let indent = (line.len() - text.len()).min(INDENT);
-        (format!("    {}", " ".repeat(indent)), fit(text, TEXT))
+        (format!("    {}", " ".repeat(indent)), fit(text, EPISODE_TEXT))
     });
     let after = counted(end.lines_after, "line follows it.", "lines follow it.");
     let note = (end.is_traceback && end.lines_after > 0).then_some(after);

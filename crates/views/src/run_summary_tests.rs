@@ -231,7 +231,7 @@ fn why_a_run_ended_is_said_as_far_as_it_is_known() {
         (
             vec![training(100)],
             Some(EndingSample::default()),
-            "It ended at 00:01:40. Its exit status is not known: only its parent process is told.",
+            "It ended at 00:01:40. Its exit status is not known: only its parent process can read it.",
         ),
     ] {
         assert_eq!(short(&pieces, ending, None)[1], expected);

@@ -13,7 +13,7 @@ use super::packed;
 use super::run::WholeRun;
 use crate::diagnosis::Verdict;
 use crate::pipeline::{Tick, same_cause};
-use crate::watch::{Told, WatchOptions, Watcher};
+use crate::watch::{StoryEvent, WatchOptions, Watcher};
 use trainmon_waits::Frame;
 
 /// Changes with what a digest holds. Every digest begins with it and the version of trainmon.
@@ -34,7 +34,7 @@ struct DigestHead {
     /// One for each class and cause, the newest.
     verdicts: Vec<Arc<Verdict>>,
     /// What was told in it.
-    told: Vec<Told>,
+    told: Vec<StoryEvent>,
 }
 
 /// What is rounded: the place of its verdict and the numbers of each interval, and the last frame.
@@ -48,7 +48,7 @@ pub struct DigestWriter {
     intervals: Vec<(u16, Interval)>,
     verdicts: Vec<Arc<Verdict>>,
     watcher: Watcher,
-    told: Vec<Told>,
+    told: Vec<StoryEvent>,
     sequence: u64,
 }
 
@@ -72,7 +72,7 @@ impl DigestWriter {
         let interval = Interval::new(&tick.frame, &tick.verdict, tick.shares);
         let events = self.watcher.push(tick);
         let room = MOST_TOLD.saturating_sub(self.told.len());
-        self.told.extend(events.iter().filter_map(Told::of_event).take(room));
+        self.told.extend(events.iter().filter_map(StoryEvent::of_event).take(room));
         self.environment.update(tick);
         self.frame = Some(Arc::clone(&tick.frame));
         let place = self.verdicts.iter().position(|known| same_cause(known, &tick.verdict));

@@ -22,7 +22,7 @@ mod story;
 
 pub use event::{EventDetails, EventKind, EventState, WatchEvent};
 pub use job_end::JobEnd;
-pub use story::{Episode, RunStory, Told};
+pub use story::{Episode, RunStory, StoryEvent};
 
 use crate::pipeline::Tick;
 use trainmon_base::text::format::duration;

@@ -6,15 +6,15 @@ use serde::{Deserialize, Serialize};
 use super::{EventDetails, EventKind, EventState, JobEnd, WatchEvent};
 
 /// Most episodes that are kept: the longest ones.
-const EPISODES: usize = 64;
+const EPISODES_KEPT: usize = 64;
 /// Most lines of output: a recording may say anything.
-const LINES: usize = 10;
+const LINES_KEPT: usize = 10;
 /// Longest text of an episode, characters.
-const TEXT: usize = 400;
+const TEXT_MOST: usize = 400;
 
 /// What of an event a story needs. A recording keeps these.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Told {
+pub struct StoryEvent {
     /// Wall clock, milliseconds since 1970.
     pub unix_ms: i64,
     kind: EventKind,
@@ -26,7 +26,7 @@ pub struct Told {
     end: Option<JobEnd>,
 }
 
-impl Told {
+impl StoryEvent {
     /// Of an event; `None` for those that belong to no story.
     pub fn of_event(event: &WatchEvent) -> Option<Self> {
         let (about, lasted_s, end) = match &event.details {
@@ -87,16 +87,16 @@ pub struct RunStory {
 impl RunStory {
     /// Adds an event.
     pub fn push(&mut self, event: &WatchEvent) {
-        if let Some(told) = Told::of_event(event) {
+        if let Some(told) = StoryEvent::of_event(event) {
             self.add(told);
         }
     }
 
     /// Adds what was told.
-    pub fn add(&mut self, told: Told) {
-        let Told { unix_ms, kind, state, about, text, lasted_s, end } = told;
+    pub fn add(&mut self, told: StoryEvent) {
+        let StoryEvent { unix_ms, kind, state, about, text, lasted_s, end } = told;
         if let Some(mut end) = end {
-            end.output_lines.truncate(LINES);
+            end.output_lines.truncate(LINES_KEPT);
             self.end = Some((unix_ms, end));
             return;
         }
@@ -116,10 +116,10 @@ impl RunStory {
         if state == Some(EventState::Ends) {
             return;
         }
-        let text = text.chars().take(TEXT).collect();
+        let text = text.chars().take(TEXT_MOST).collect();
         let is_open = state.is_some();
         self.episodes.push(Episode { kind, text, from_unix_ms, until_unix_ms: None, about, is_open });
-        if self.episodes.len() > EPISODES {
+        if self.episodes.len() > EPISODES_KEPT {
             self.drop_shortest(unix_ms);
         }
     }
@@ -208,7 +208,7 @@ mod tests {
         let short = (10_000..11_000)
             .flat_map(|at| [gpu(at * 10, EventState::Begins, 0), gpu(at * 10 + 5, EventState::Ends, 0)]);
         let story = story(&long.into_iter().chain(short).collect::<Vec<_>>());
-        assert_eq!((story.episodes().len(), story.dropped), (EPISODES, 1001 - EPISODES as u64));
+        assert_eq!((story.episodes().len(), story.dropped), (EPISODES_KEPT, 1001 - EPISODES_KEPT as u64));
         assert_eq!(told(&story, 200_000)[0], (0, Some(9000.0), "The loop hangs."));
     }
 
@@ -221,7 +221,7 @@ mod tests {
                 let event = if is_gpu { gpu(0, state, 0) } else { hung(0, state, lasted_s) };
                 story.push(&WatchEvent { unix_ms, ..event });
             }
-            prop_assert!(story.episodes().len() <= EPISODES);
+            prop_assert!(story.episodes().len() <= EPISODES_KEPT);
             prop_assert!(story.episodes().iter().all(|one| one.seconds(i64::MAX).is_none_or(|seconds| seconds >= 0.0)));
         }
     }
