@@ -25,6 +25,7 @@
     python measure injected        profile jobs of Python 3.14 that were not started for it, and look for what is left
     python measure screens         draw the pictures of README.md and docs/
     python measure open-programs   judge training programs written by others
+    python measure uses            judge programs that use a library as its users do
 """
 
 from __future__ import annotations
@@ -60,6 +61,7 @@ COMMANDS = {
     "injected": "measure.injected",
     "screens": "measure.screens",
     "open-programs": "measure.open_programs",
+    "uses": "measure.uses",
 }
 
 

@@ -261,6 +261,7 @@ pub fn data_loader() -> Verdict {
             cause: Some(Cause::UnderFilled),
             confidence: 0.4,
             text: "When the GPU works it draws 31 % of its power limit.".into(),
+            share: None,
         }],
         not_seen: vec![Unavailable {
             what: Subject::Waits.into(),

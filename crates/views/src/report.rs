@@ -11,8 +11,8 @@ use trainmon_base::text::format::{
     SURE, UNMEASURED, largest_first, precise, precise_in_unit, step_time, sureness, whole_percent as percent,
 };
 use trainmon_diagnosis::diagnosis::verdict::{
-    Advice, Class, Evidence, Finding, GpuIdle, Hottest, MainThread, Phase, Rank, Stages, StepSource, Steps, Subject,
-    Unavailable, WorkerVerdict,
+    Advice, Class, Evidence, Finding, GpuIdle, Hottest, MainThread, Phase, PlanStep, Rank, Stages, StepSource, Steps,
+    Subject, Unavailable, WorkerVerdict,
 };
 use trainmon_diagnosis::diagnosis::{Verdict, causes};
 use trainmon_profiles::account::ProfileSource;
@@ -40,10 +40,17 @@ pub fn sections(verdict: &Verdict, zone: &TimeZone, ended_unix_ms: Option<i64>) 
     let is_file = verdict.profile.as_deref().is_some_and(|profile| profile_sections::from_file(profile).is_some());
     let told_steps = if is_file { String::new() } else { steps(&verdict.steps) };
     let doubtful = verdict.class == Class::Unknown || verdict.confidence < SURE;
-    let mut all = vec![advice(verdict), loop_time(verdict), profile_sections::taken(verdict, zone, ended_unix_ms)];
+    let mut all = vec![
+        advice(verdict),
+        plan(verdict),
+        job(verdict),
+        loop_time(verdict),
+        place(verdict),
+        profile_sections::taken(verdict, zone, ended_unix_ms),
+    ];
     all.extend(verdict.profile.iter().flat_map(|profile| profile_sections::sections(profile)));
     all.extend([
-        Section::new("Steps", SectionBody::Text(told_steps)),
+        Section::new(capitalized(verdict.steps.unit.word()), SectionBody::Text(told_steps)),
         gpu_idle(if is_file { None } else { verdict.gpu_idle }),
         ranks(&verdict.ranks),
         rank_profiles(verdict),
@@ -115,6 +122,36 @@ fn advice(verdict: &Verdict) -> Section {
     let title = if verdict.is_healthy() { "What you could still try" } else { "What to do" };
     Section::detail(title, SectionBody::Steps(points.collect()))
         .noting(verdict.ceiling.map(|ceiling| ceiling.words()))
+}
+
+/// What to do one after the other, with the step time that is left.
+fn plan(verdict: &Verdict) -> Section {
+    let unit = verdict.steps.unit.one();
+    let points = verdict.plan.iter().map(|step| point(&step.title, step.left(unit)));
+    Section::new("Plan: one after the other", SectionBody::Steps(points.collect()))
+}
+
+/// What kind of job it is, and which library runs its loop.
+fn job(verdict: &Verdict) -> Section {
+    let does = &verdict.job;
+    let within = does.within.as_ref().map(|outer| format!(", again and again by {outer}")).unwrap_or_default();
+    let text = does.library().map(|library| {
+        let kind = does.kind.map_or("run", |kind| kind.word()).replace('-', " ");
+        format!("{}: the loop is run by {}{within} ({})", capitalized(&kind), library.name, library.page)
+    });
+    Section::detail("Kind of job", SectionBody::Text(text.unwrap_or_default()))
+}
+
+/// The path of the loop's own time, from the user's line inwards.
+fn place(verdict: &Verdict) -> Section {
+    let places = verdict.place.iter().map(|place| format!("{place} {}%", percent(place.share)));
+    let path: Vec<String> = places.collect();
+    Section::new("Where the loop's own time goes in the code", SectionBody::Text(path.join(" → ")))
+}
+
+fn capitalized(words: &str) -> String {
+    let mut rest = words.chars();
+    rest.next().map(|first| first.to_uppercase().chain(rest).collect()).unwrap_or_default()
 }
 
 fn loop_time(verdict: &Verdict) -> Section {

@@ -9,6 +9,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use super::loop_variable::{LARGEST_COUNT, OLDEST_NS, READINGS, TOTALS, rate};
+use trainmon_libraries::Library;
 use trainmon_sample::{LocalsSample, ProcessId, Sample};
 
 /// Most numbers considered in one reading, the first thread's outermost ones first: they are kept for [`READINGS`].
@@ -76,7 +77,8 @@ impl LastReading {
         for (variable, value) in all {
             let values = self.values.entry(variable.clone()).or_default();
             values.push_back((read.began_ns, value));
-            if !self.counters.contains(&variable) && rate(values.make_contiguous()).is_some() {
+            let counts = |values: &mut VecDeque<_>| rate(values.make_contiguous()).is_some();
+            if !self.counters.contains(&variable) && (is_known(&variable) || counts(values)) {
                 self.counters.insert(variable);
                 found_new = true;
             }
@@ -112,6 +114,11 @@ fn variables(read: &LocalsSample) -> impl Iterator<Item = (Variable, i64)> + '_ 
     })
 }
 
+/// Whether it counts by the table of libraries.
+fn is_known((_, _, function, file, name): &Variable) -> bool {
+    Library::counters(file, function).any(|(_, counter)| *counter.variable == **name)
+}
+
 /// A reading reduced to the threads with counters, and to those counters; `None` if there are no counters.
 fn only(counters: &HashSet<Variable>, read: &LocalsSample) -> Option<LocalsSample> {
     let mut read = read.clone();
@@ -122,7 +129,9 @@ fn only(counters: &HashSet<Variable>, read: &LocalsSample) -> Option<LocalsSampl
             let place =
                 |name: &Arc<str>| (thread.tid, depth, Arc::clone(&function), Arc::clone(&file), Arc::clone(name));
             let counts = frame.numbers.iter().any(|(name, _)| counters.contains(&place(name)));
-            frame.numbers.retain(|(name, _)| counters.contains(&place(name)) || counts && TOTALS.contains(&&**name));
+            let total = Library::counters(&file, &function).find_map(|(_, counter)| counter.total);
+            let is_total = |name: &str| TOTALS.contains(&name) || total == Some(name);
+            frame.numbers.retain(|(name, _)| counters.contains(&place(name)) || counts && is_total(name));
         }
     }
     (!read.threads.is_empty()).then_some(read)

@@ -11,6 +11,7 @@ use super::chain::paths::ChainRates;
 use super::stacks::ProcessStacks;
 use super::time_split::TimeSplit;
 use super::wait::Wait;
+use trainmon_libraries::Unit;
 use trainmon_rates::frame::{GpuLink, GpuRates, HostRates, JobRates, ProcessRates, StorageRates};
 use trainmon_rates::other_processes::OtherProcesses;
 use trainmon_rates::threads::{ThreadRates, ThreadRoleRates};
@@ -169,7 +170,7 @@ impl RankRates {
 }
 
 /// Steps counted by a variable of the loop, over about the last ten seconds.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct CountedSteps {
     /// Per second.
     pub per_s: f64,
@@ -178,6 +179,9 @@ pub struct CountedSteps {
     /// How far the loop has come, if a variable beside it holds the number of turns in all.
     #[serde(default)]
     pub place: Option<ProgressBar>,
+    /// What is counted.
+    #[serde(default)]
+    pub unit: Unit,
 }
 
 /// A wait for a batch, and its place in the run.

@@ -5,11 +5,12 @@
 //! Functions called from it may count as well, but they count samples of a batch or pieces of a step. Anything that
 //! makes a batch counts samples.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use super::frame::CountedSteps;
 use super::stacks::is_in_loader;
+use trainmon_libraries::{Counter, Library, Unit};
 use trainmon_rates::levels::{BEYOND_CHANCE, BY_CHANCE, CLEARLY, EACH_MS, NEARLY_ALL, SHORT_INTERVAL_S};
 use trainmon_sample::{FrameLocals, LocalsSample, ProgressBar, ThreadLocals};
 
@@ -24,6 +25,8 @@ const RATE_SPAN_NS: u64 = 12_000_000_000;
 const HELD_NS: u64 = 80_000_000_000;
 /// A counter must have risen between at least this many pairs of readings.
 const RISES: usize = 3;
+/// The same for a variable that is known to count.
+const KNOWN_RISES: usize = 2;
 /// At least this many turns of the loop must have been seen.
 const LEAST_TURNS: i64 = 6;
 /// The smallest part of the pairs in which a counter must rise: one that restarts every two seconds rises in half of
@@ -81,6 +84,8 @@ struct FoundVariable {
 pub(super) struct LoopVariable {
     tid: u32,
     kept: VecDeque<VariableReading>,
+    /// Counters of the table of libraries by their places there, with the frame that has each.
+    known: BTreeMap<usize, (&'static Counter, FrameLocals)>,
     found: Option<FoundVariable>,
 }
 
@@ -105,6 +110,11 @@ impl LoopVariable {
         }
         let runs_loop = |thread: &&ThreadLocals| thread.tid == Some(tid) || thread.is_main && tid == read.process.pid;
         let Some(thread) = read.threads.iter().find(runs_loop) else { return };
+        for frame in &thread.frames {
+            for (place, counter) in Library::counters(&frame.file, &frame.function) {
+                self.known.entry(place).or_insert_with(|| (counter, frame.clone()));
+            }
+        }
         self.kept.push_back(VariableReading { at_ns: read.began_ns, frames: thread.frames.clone() });
         let old = |first: &VariableReading| read.began_ns.saturating_sub(first.at_ns) > OLDEST_NS;
         while self.kept.len() > READINGS || self.kept.front().is_some_and(old) {
@@ -114,6 +124,35 @@ impl LoopVariable {
     }
 
     fn find(&self) -> Option<FoundVariable> {
+        self.find_known().or_else(|| self.find_common())
+    }
+
+    /// A variable that counts by the table of libraries. Its function need not run all the time: between two calls nothing is counted.
+    fn find_known(&self) -> Option<FoundVariable> {
+        self.known.values().find_map(|(counter, frame)| {
+            let values = self.values_anywhere(frame, counter.variable);
+            let total =
+                counter.total.and_then(|total| self.values_anywhere(frame, total).last().map(|(_, total)| *total));
+            let per_s = rate_of_counter(&values, total)?;
+            let file = frame.file.rsplit('/').next().unwrap_or_default();
+            let variable = format!("{} in {} ({file})", counter.variable, frame.function).into();
+            let steps = CountedSteps { per_s, variable, place: None, unit: counter.unit };
+            Some(FoundVariable { steps, frame: frame.clone(), turns: rises_still(&values) })
+        })
+    }
+
+    /// The values of a variable of a function, wherever it was called.
+    fn values_anywhere(&self, place: &FrameLocals, name: &str) -> Vec<(u64, i64)> {
+        let value = |reading: &VariableReading| {
+            let frame = reading.frames.iter().find(|frame| frame.is_same_place(place))?;
+            let (_, value) = frame.numbers.iter().find(|(known, _)| **known == *name)?;
+            (0..=LARGEST_COUNT).contains(value).then_some((reading.at_ns, *value))
+        };
+        self.kept.iter().filter_map(value).collect()
+    }
+
+    /// The outermost variable of the loop that moves like a counter.
+    fn find_common(&self) -> Option<FoundVariable> {
         let common = self.common();
         let mut outside = common.iter().enumerate().take_while(|(_, frame)| !is_in_loader(frame));
         outside.find_map(|(depth, frame)| {
@@ -130,7 +169,8 @@ impl LoopVariable {
             let (per_s, name, turns) = rates.max_by(|a, b| a.0.total_cmp(&b.0))?;
             let file = frame.file.rsplit('/').next().unwrap_or_default();
             let variable = format!("{name} in {} ({file})", frame.function).into();
-            let steps = CountedSteps { per_s, variable, place: self.turn_of(depth, frame, name) };
+            let place = self.turn_of(depth, frame, name);
+            let steps = CountedSteps { per_s, variable, place, unit: Unit::Step };
             Some(FoundVariable { steps, frame: (*frame).clone(), turns })
         })
     }
@@ -203,6 +243,33 @@ impl Pair {
     fn is_close(self) -> bool {
         self.seconds < SHORT_INTERVAL_S
     }
+}
+
+/// Counted per second by a variable that is known to count, up to `total` if that is known, and then anew; `None` before it rose a few
+/// times.
+fn rate_of_counter(values: &[(u64, i64)], total: Option<i64>) -> Option<f64> {
+    let newest_ns = values.last()?.0;
+    let recent = values.iter().filter(|(at_ns, _)| newest_ns.saturating_sub(*at_ns) <= RATE_SPAN_NS);
+    let recent: Vec<(u64, i64)> = recent.copied().collect();
+    let pairs = || recent.windows(2).filter_map(|pair| pair.first_chunk::<2>());
+    let (mut turns, mut seconds, mut rises) = (0, 0.0, 0);
+    for [(began_ns, before), (ended_ns, after)] in pairs() {
+        let turn = match total {
+            // One turn of the loop around it lies in between, at least.
+            Some(total) if after < before => {
+                total.checked_sub(*before).filter(|rest| *rest >= 0)?.checked_add(*after)?
+            }
+            _ => after - before,
+        };
+        // How much was counted before it began anew is unknown.
+        if turn < 0 {
+            continue;
+        }
+        turns += turn;
+        seconds += ended_ns.saturating_sub(*began_ns) as f64 / 1e9;
+        rises += usize::from(turn > 0);
+    }
+    (rises >= KNOWN_RISES && seconds > 0.0).then(|| turns as f64 / seconds)
 }
 
 /// Turns per second of the loop counted by this variable; `None` if it is not a counter.

@@ -5,6 +5,7 @@
 //! [`correction`] combines the two, once, for frames and verdicts alike.
 
 mod activity;
+mod call_tree;
 pub mod correction;
 mod helpers;
 mod patterns;
@@ -12,13 +13,14 @@ mod reading;
 pub mod sums;
 mod threads;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 pub use crate::taxonomy::Activity;
 pub use activity::Activities;
+pub use call_tree::{Call, CallTree};
 use helpers::{Did, at_work, is_wait_in_fetch, meanwhile};
 use patterns::{Pattern, in_mixed_precision, pattern};
 pub(super) use reading::is_in_loader;
@@ -27,6 +29,7 @@ use reading::{
     KnownFrame, Step, ValidationSign, has, rank_activity, step_in, validation_sign, waits, worker_activity,
 };
 pub(super) use threads::{PythonThread, python_threads};
+use trainmon_libraries::Library;
 use trainmon_sample::loop_profile::TRACE_FILE;
 use trainmon_sample::stacks::{is_installed, is_user_code};
 use trainmon_sample::{
@@ -92,6 +95,10 @@ pub struct ProcessStacks {
     /// Places of the loop's or first thread: for one window the most frequent first, at most 32; for a sum in the order
     /// of files and lines.
     pub places: Vec<CodePlace>,
+    /// For a training process: the calls of its loop's or first thread, without its waits for batches, the GPU and other ranks.
+    pub calls: CallTree,
+    /// For a training process: the libraries that run its loop, by name, with the samples of each.
+    pub libraries: BTreeMap<Arc<str>, u32>,
 }
 
 /// Every window of the sample whose process trains or is a worker of the job. `loop_of` says which thread of a training
@@ -136,6 +143,9 @@ fn process_stacks(
         let place = places.entry((at, activity)).or_insert_with(|| CodePlace::new(frame, activity));
         tally(samples, [(&mut place.samples, true), (&mut place.leaf, leaf), (&mut place.blocked, blocked)]);
     };
+    let libraries: Vec<Option<&Library>> = if is_rank { libraries(window) } else { Vec::new() };
+    let is_told: Vec<bool> =
+        if is_rank { window.frames.iter().map(call_tree::is_told).collect() } else { Vec::new() };
     let mut waits_for_threads: Vec<Did> = Vec::new();
     let stacks = main.map_or(&[][..], |thread| &thread.stacks);
     let loops = if is_rank { loops(window, &patterns, stacks) } else { BTreeSet::new() };
@@ -162,7 +172,17 @@ fn process_stacks(
         }
         out.main.add(activity, stack.samples);
         note(place(&seen), activity, stack.samples, waits(&seen));
+        if is_rank {
+            let running: BTreeSet<&str> =
+                seen.iter().filter_map(|seen| (*libraries.get(seen.at)?).map(|library| library.name)).collect();
+            running.into_iter().for_each(|name| add_library(&mut out.libraries, name, stack.samples));
+            if is_work(activity) {
+                let told = seen.iter().filter(|seen| is_told.get(seen.at).is_some_and(|told| *told));
+                out.calls.add_stack(told.map(|seen| seen.frame), stack.samples);
+            }
+        }
     }
+    out.calls = std::mem::take(&mut out.calls).cut();
     let waited = waits_for_threads.iter().fold(0_u32, |sum, did| sum.saturating_add(did.samples));
     let theirs = meanwhile(window, &patterns, main, waited);
     let blocked = theirs.is_empty();
@@ -177,6 +197,25 @@ fn process_stacks(
         out.aside = at_work(window, &patterns, main);
     }
     out
+}
+
+/// Whether the loop's thread does something of its own, rather than wait for a batch, the GPU or other ranks.
+fn is_work(activity: Activity) -> bool {
+    use Activity::{Collective, QueueWait, Receiving, Sync, Waiting};
+    !matches!(activity, Waiting | Receiving | QueueWait | Sync | Collective)
+}
+
+/// The library whose loop each frame of a window runs.
+fn libraries(window: &StackWindow) -> Vec<Option<&'static Library>> {
+    window.frames.iter().map(|frame| Library::running(&frame.file, &frame.function)).collect()
+}
+
+/// Adds samples to those of a library.
+fn add_library(libraries: &mut BTreeMap<Arc<str>, u32>, name: &str, samples: u32) {
+    match libraries.get_mut(name) {
+        Some(known) => *known = known.saturating_add(samples),
+        None => drop(libraries.insert(name.into(), samples)),
+    }
 }
 
 /// The patterns of a window's frames, in their order.

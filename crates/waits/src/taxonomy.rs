@@ -205,6 +205,12 @@ named_enum! {
         Backward = "backward",
         /// Optimizer, scheduler, gradient clipping and scaling.
         Optimizer = "optimizer",
+        /// A library's own computing: trees, a solver.
+        Fit = "fit",
+        /// Making completions or actions with the model.
+        Generate = "generate",
+        /// Stepping or resetting environments.
+        Environment = "environment",
         /// Waiting for the GPU in a call made for that.
         Sync = "sync",
         /// Collectives.

@@ -3,6 +3,7 @@
 //! The first one must be worth it. If the CPUs are full, the first says so, or names the processes that fill them.
 
 use trainmon_base::text::sanitize;
+use trainmon_libraries::{Library, Setting};
 
 use super::causes::starvation::others_hold;
 use super::causes::{AdviceRow, CauseSpec, Judgment, Promise, spec_of};
@@ -35,18 +36,25 @@ pub(super) fn advice(
         return thaw.iter().map(|thaw| resume(thaw)).collect();
     }
     let Some(known) = known else { return Vec::new() };
-    let rows: Vec<&AdviceRow> = known.advice.iter().filter(|row| (row.fits)(window)).collect();
+    let library = window.does.library();
+    let titles =
+        known.advice.iter().filter(|row| (row.fits)(window)).filter_map(|row| Some((row, title(row, library)?)));
+    let (rows, titles): (Vec<&AdviceRow>, Vec<String>) = titles.unzip();
     let bound = window.main.as_ref().and_then(|_| (known.bound)(known, window)).filter(|bound| *bound > 1.0);
-    let of_row = |row: &&AdviceRow| Advice {
-        title: with_pid(row.title, pid, window),
+    let of_row = |(row, title): (&&AdviceRow, &String)| Advice {
+        title: with_pid(title, pid, window),
         why: row.why.into(),
         speedup_at_most: if row.promise != Promise::Nothing { bound } else { None },
         predicted_step_ms: None,
     };
-    let mut advice: Vec<Advice> = rows.iter().map(of_row).collect();
-    if let Some(first) = advice.first_mut() {
+    let mut advice: Vec<Advice> = rows.iter().zip(&titles).map(of_row).collect();
+    // What a library says of its setting is as exact as it gets.
+    let is_of_cause = rows.first().is_some_and(|row| row.setting.is_none());
+    if let Some(first) = advice.first_mut().filter(|_| is_of_cause) {
         (known.sharpen)(first, window);
     }
+    // A cause gives the first one the numbers of this run, by torch's names.
+    advice.iter_mut().for_each(|one| one.title = with_names_of(library, std::mem::take(&mut one.title)));
     let on_free_cpus = advice.first().and_then(|first| first.speedup_at_most);
     for (one, row) in advice.iter_mut().zip(&rows) {
         let tunes = row.promise == Promise::Ceiling || row.is_tuning() && one.speedup_at_most.is_some();
@@ -75,6 +83,38 @@ pub(super) fn advice(
         advice.iter_mut().for_each(|one| one.agree_with(1.0 / rate, window.steps.quantile_ms(0.5)));
     }
     advice
+}
+
+/// The first advice of a cause that fits the window, without the numbers of this run.
+pub(super) fn first_title(known: &CauseSpec, window: &Features) -> Option<String> {
+    let library = window.does.library();
+    let titles = known.advice.iter().filter(|row| (row.fits)(window)).filter_map(|row| title(row, library));
+    titles.map(|title| with_names_of(library, title)).next()
+}
+
+/// The title of a row for a loop that this library runs; `None` if it does not fit the library.
+fn title(row: &AdviceRow, library: Option<&Library>) -> Option<String> {
+    let own = |setting| library.and_then(|library| library.setting(setting));
+    if let Some(setting) = row.setting {
+        return own(setting).filter(|words| !words.is_empty()).map(str::to_owned);
+    }
+    // A setting that the library lacks is no advice, unless the row names another one beside it.
+    let mut named = Setting::NAMES.into_iter().filter(|(_, name)| row.title.contains(name)).peekable();
+    let lacks = named.peek().is_some() && named.all(|(setting, _)| own(setting) == Some(""));
+    (!lacks).then(|| row.title.to_owned())
+}
+
+/// A title with the library's own names of settings. Clauses on settings that it lacks are left out.
+fn with_names_of(library: Option<&Library>, title: String) -> String {
+    let settings = library.map_or(&[][..], |library| library.settings);
+    settings.iter().fold(title, |title, (setting, own)| {
+        let Some((_, name)) = Setting::NAMES.into_iter().find(|(known, _)| known == setting) else { return title };
+        if !own.is_empty() {
+            return title.replace(name, own);
+        }
+        let clauses = [format!(" and {name}=True"), format!(" or {name}"), format!(" ({name})")];
+        clauses.iter().fold(title, |title, clause| title.replace(clause, ""))
+    })
 }
 
 /// The commands of an advice with a PID in its place: that of the job, or of the process that the loop waits for.

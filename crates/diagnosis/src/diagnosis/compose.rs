@@ -1,6 +1,7 @@
 //! Judgment and numbers → the verdict that people and scripts read.
 
 use trainmon_base::text::sanitize;
+use trainmon_libraries::Unit;
 use trainmon_sample::Sample;
 
 use super::advice::advice;
@@ -10,6 +11,7 @@ use super::ceiling::Ceiling;
 use super::class::{Class, Phase};
 use super::evidence::evidence;
 use super::features::Features;
+use super::plan::plan;
 use super::stalls;
 use super::subject::Subject;
 use super::summary::summary;
@@ -38,6 +40,8 @@ pub(super) fn verdict(context: &Context, judgment: &Judgment, window: &Features,
     culprits.extend(judgment.culprits_outside(window));
     let ceiling =
         if is_training(judgment) { Ceiling::from_window(window, spec, &Capacity::left(&window.cpu)) } else { None };
+    let advice = advice((judgment, context.pid), spec, window, ceiling);
+    let plan = plan(judgment, &advice, window);
     Verdict {
         schema: 1,
         trainmon: env!("CARGO_PKG_VERSION").into(),
@@ -64,11 +68,14 @@ pub(super) fn verdict(context: &Context, judgment: &Judgment, window: &Features,
             sync_lines: stacks.sync_lines.clone(),
             samples: stacks.samples,
         }),
+        job: window.does.clone(),
+        place: main.and_then(|main| main.stacks.as_ref()).map(|stacks| stacks.place.clone()).unwrap_or_default(),
         workers: workers(judgment, window),
         evidence: evidence(judgment, spec, window),
-        advice: advice((judgment, context.pid), spec, window, ceiling),
+        advice,
         ceiling,
         other_findings: findings(judgment, window),
+        plan,
         culprits,
         chain: super::chain::nodes(window),
         seen,
@@ -92,7 +99,7 @@ fn findings(judgment: &Judgment, window: &Features) -> Vec<Finding> {
     let doubts = if class == Class::Unknown { &[][..] } else { &judgment.doubts };
     let doubts = doubts.iter().map(|doubt| {
         let text = format!("Less certain: {doubt}");
-        Finding { class, cause: None, confidence: 0.0, text }
+        Finding { class, text, ..Finding::default() }
     });
     judgment.others.iter().cloned().chain(next_limit(judgment, window)).chain(doubts).collect()
 }
@@ -135,6 +142,11 @@ fn steps(judgment: &Judgment, window: &Features) -> Steps {
         p50_ms: steps.quantile_ms(0.5).map(|ms| round(ms, 1)),
         p95_ms: steps.quantile_ms(0.95).map(|ms| round(ms, 1)),
         count: steps.count,
+        unit: if steps.per_s.is_none() {
+            steps.counted.as_ref().map_or_else(Unit::default, |counted| counted.unit)
+        } else {
+            Unit::Step
+        },
         stall_every: stalls::period(&window.stalls).map(|period| period.every),
         source: rate.and_then(|_| steps.per_s.map(|_| StepSource::QueueWrites).or_else(by_variable)),
     }

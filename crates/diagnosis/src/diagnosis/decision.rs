@@ -14,8 +14,10 @@ use super::class::{Class, Phase};
 use super::features::{Features, Workers};
 use super::parts::Hottest;
 use super::phases::{is_proven, not_training};
+use super::plan::OF_TWO;
 use super::thresholds::*;
-use trainmon_base::stats::percent;
+use trainmon_base::stats::{percent, round};
+use trainmon_waits::taxonomy::Purpose;
 
 thresholds! {
     IDLE_OR_SLOW = 0.80, "share", "workers that poll nearly all the time";
@@ -55,12 +57,30 @@ fn smaller_parts(case: &RuleInput<'_>, judgment: &mut Judgment) {
         let Some((less, cause)) = cause(&part).and_then(|less| Some((less.clone(), less.cause?))) else { continue };
         let is_new = judgment.cause != Some(cause) && judgment.others.iter().all(|other| other.cause != Some(cause));
         let followed = cause.spec().followed.and_then(|wait| in_words(case.window, &wait, lost));
-        let words = followed.unwrap_or_else(|| format!("waits for data {} of the time", percent(lost)));
+        let words = match (followed, part.purpose) {
+            (Some(words), _) => words,
+            // The model's own computing is what is left, not a second limit.
+            (None, Purpose::Own) if cause == Cause::CpuTraining => continue,
+            (None, Purpose::Own) => format!("does its own work {} of the time", percent(lost)),
+            (None, _) => format!("waits for data {} of the time", percent(lost)),
+        };
         // A cause may be of two classes: a finding is of that of its judgment.
         let finding = Finding::new(cause, less.confidence * GUESSED.value, format!("the loop also {words}"));
-        judgment.others.extend(is_new.then_some(Finding { class: less.class, ..finding }));
+        let share = Some(round(lost, 3));
+        judgment.others.extend(is_new.then_some(Finding { class: less.class, share, ..finding }));
     }
+    judgment.others.extend(saving_between(case, judgment));
     judgment.others.extend(validation_between(case));
+}
+
+/// The time that saving takes beside a larger loss.
+fn saving_between(case: &RuleInput<'_>, judgment: &Judgment) -> Option<Finding> {
+    let share = case.main.shares.checkpoint.min(case.window.device_idle());
+    if share < OF_TWO || judgment.cause == Some(Cause::CheckpointWrite) {
+        return None;
+    }
+    let text = format!("the loop also saves {} of the time", percent(share));
+    Some(Finding { share: Some(round(share, 3)), ..Finding::new(Cause::CheckpointWrite, PERHAPS.value, text) })
 }
 
 /// A validation that takes much of the loop's time and alternates with training too often to be a phase.
@@ -72,7 +92,13 @@ fn validation_between(case: &RuleInput<'_>) -> Option<Finding> {
     }
     let share = percent(share);
     let text = format!("validation takes {share} of the loop's time: validate less often, or on part of the set");
-    Some(Finding { class: Class::Idle, cause: None, confidence: PERHAPS.value, text })
+    Some(Finding {
+        class: Class::Idle,
+        confidence: PERHAPS.value,
+        text,
+        share: Some(stacks.validated),
+        ..Finding::default()
+    })
 }
 
 /// The judgment where no cause's rule holds.

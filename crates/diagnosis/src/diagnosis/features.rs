@@ -23,6 +23,7 @@ use trainmon_waits::frame::{CountedSteps, RankRates, Stall, WorkerRates};
 use trainmon_waits::stacks::sums::StackSums;
 use trainmon_waits::{Frame, Wait};
 
+use super::job::JobDoes;
 use super::thresholds::LARGER_HALF;
 use around::Around;
 pub(super) use chain::{Chain, ChainPath, OwnThreads, program, program_of};
@@ -80,6 +81,8 @@ numbers! {
     profiled: bool = last.ranks.iter().any(|rank| rank.profiled);
     /// The loop's thread, a mean over the ranks.
     main: Option<LoopThread> = LoopThread::from_span(span);
+    /// What the job does, filled once the loop is known.
+    does: JobDoes = JobDoes::default();
     /// The job's GPUs.
     gpu: Option<Device> = Device::from_span(span);
     /// The job uses a GPU, whether its load is known or not.
@@ -404,6 +407,9 @@ impl Features {
             let gpu = Device::of_rank(frames, stacks, chain.process);
             let rank = LoopThread::of_rank(frames, stacks, chain.process, gpu.as_ref());
             chain.of_rank = rank.map(|rank| rank.shares);
+        }
+        if let Some(stacks) = window.loop_stacks() {
+            window.does = JobDoes::by_stacks(stacks);
         }
         window.settle();
         let split = window.split_by_purpose();

@@ -117,9 +117,8 @@ fn by_stacks(window: &Features, stacks: &LoopStacks, known: Known) -> Option<Pha
 pub(super) fn is_proven(window: &Features, known: Known) -> bool {
     let stacks = window.loop_stacks();
     let model = stacks.is_some_and(|stacks| {
-        let shares =
-            [Activity::Forward, Activity::Backward, Activity::Optimizer].map(|activity| stacks.shares.get(activity));
-        stacks.trains() || shares.iter().sum::<f64>() >= HARDLY
+        let acts = stacks.shares.get(Activity::Environment);
+        stacks.trains() || acts + stacks.shares.of_model() - stacks.shares.get(Activity::Copy) >= HARDLY
     });
     let device = window.gpu.as_ref().is_some_and(|gpu| gpu.job_busy >= DEVICE_UNUSED);
     known.has_stepped
@@ -207,7 +206,7 @@ fn other_phase(window: &Features, main: &LoopThread, known: Known) -> Option<(Ph
     }
     // Busy, but not with what a training loop does: imports, data set set-up, compilation, the first samples. Without workers, a
     // wait for a disk is a wait for data. A working model proves a loop.
-    let trains = main.stacks.as_ref().is_some_and(LoopStacks::trains);
+    let trains = main.stacks.as_ref().is_some_and(|stacks| stacks.trains() || stacks.has_work_done());
     let told = main.stacks.is_some() || window.loads_by_reads();
     let loads = !told && main.shares.input_wait - main.disk() >= HARDLY;
     // Imports read files too, but memory grows with them.

@@ -223,7 +223,7 @@ mod tests {
         let at = |requested: [Option<u64>; 3]| {
             let mut frame = frame(&[0.4, 0.4, 0.4]);
             frame.ranks.iter_mut().zip(requested).for_each(|(rank, steps)| rank.steps = steps);
-            let counted = CountedSteps { per_s: 7.5, variable: "step".into(), place: None };
+            let counted = CountedSteps { per_s: 7.5, variable: "step".into(), ..CountedSteps::default() };
             frame.ranks.iter_mut().skip(1).for_each(|rank| rank.counted = Some(counted.clone()));
             frame
         };

@@ -13,10 +13,13 @@ pub use super::ceiling::{Ceiling, Limit};
 pub use super::chain::ChainNode;
 pub use super::class::{Class, Phase};
 pub use super::culprits::{Culprit, CulpritKind, ShareOf};
+pub use super::job::JobDoes;
 pub use super::parts::{Advice, GpuIdle, Hottest, Stages, WorkerVerdict};
+pub use super::plan::PlanStep;
 pub use super::signals::{Evidence, EvidenceFrom};
 pub use super::subject::{Missing, Subject};
 use trainmon_base::text::format::SURE;
+use trainmon_libraries::Unit;
 use trainmon_profiles::account::ProfileAccount;
 use trainmon_waits::time_split::TimeSplit;
 
@@ -71,6 +74,13 @@ pub struct Verdict {
     pub gpu_idle: Option<GpuIdle>,
     /// The steps of the loop.
     pub steps: Steps,
+    /// What the job does, and which library runs its loop.
+    #[serde(default)]
+    pub job: JobDoes,
+    /// The path of the loop's own time, at most three functions, outermost first: the user's last one, the one where the time
+    /// divides, and the innermost one that takes a large part. Empty without stacks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub place: Vec<Hottest>,
     /// The loop in detail, if stacks were read.
     #[serde(default)]
     pub main_thread: Option<MainThread>,
@@ -83,6 +93,9 @@ pub struct Verdict {
     pub evidence: Vec<Evidence>,
     /// What to do, the first thing first.
     pub advice: Vec<Advice>,
+    /// What to do one after the other, if more than one thing limits the loop: each with the step time that is left.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub plan: Vec<PlanStep>,
     /// The most that tuning can gain without changing code, while the job trains.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ceiling: Option<Ceiling>,
@@ -160,6 +173,9 @@ pub struct Steps {
     pub count: Option<u64>,
     /// The loop stalls once in this many steps.
     pub stall_every: Option<u32>,
+    /// What is counted: `steps`, `trees`, …
+    #[serde(default)]
+    pub unit: Unit,
     /// How steps are counted: `feeder-writes`, `profile` (a trace of torch.profiler), or `variable step in train (train.py)`.
     pub source: Option<StepSource>,
 }

@@ -75,10 +75,10 @@ impl LoopShares {
         self.iter().filter(|(activity, _)| wanted(*activity)).map(|(_, share)| share).sum()
     }
 
-    /// Share in the model and its training: forward, backward, optimizer, copies.
+    /// Share in the model and its training: forward, backward, optimizer, copies, fitting, generating.
     pub fn of_model(&self) -> f64 {
-        use Activity::{Backward, Copy, Forward, Optimizer};
-        self.share_where(|activity| matches!(activity, Forward | Backward | Optimizer | Copy))
+        use Activity::{Backward, Copy, Fit, Forward, Generate, Optimizer};
+        self.share_where(|activity| matches!(activity, Forward | Backward | Optimizer | Copy | Fit | Generate))
     }
 
     /// Share outside getting batches and waiting for something unnamed.

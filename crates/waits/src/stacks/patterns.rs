@@ -9,6 +9,8 @@ use Pattern::Is;
 
 use crate::taxonomy::Activity::{self, *};
 use trainmon_base::text::is_one_of;
+use trainmon_libraries::code::{is_in, last_part};
+use trainmon_libraries::{Library, Part};
 use trainmon_sample::StackFrame;
 use trainmon_sample::loop_profile::TRACE_FILE;
 
@@ -141,22 +143,10 @@ const LOOP: &[PatternRow] = &[
     (Is(Sync), "jax/_src/api.py", "block_until_ready"),
     (Pattern::Nothing, "torch/distributed/distributed_c10d.py", "init_process_group destroy_process_group new_group"),
     (Is(Collective), "torch/distributed/distributed_c10d.py, torch/distributed/_functional_collectives.py", ""),
-    (Is(Copy), "strategies/strategy.py", "batch_to_device"),
-    (Is(Copy), "fabric/utilities/apply_func.py", "move_data_to_device batch_to"),
     (Is(Copy), "jax/_src/api.py", "device_put"),
-    (Is(Copy), "accelerate/utils/operations.py", "send_to_device"),
-    (Is(Copy), "transformers/trainer.py", "_prepare_inputs _prepare_input"),
     (Is(Copy), "torch/utils/data/_utils/pin_memory.py", ""),
     (Is(Checkpoint), "safetensors/", "save_file save"),
-    (Is(Checkpoint), "transformers/trainer.py", "_save_checkpoint save_model _save"),
-    (Is(Checkpoint), "transformers/modeling_utils.py", "save_pretrained"),
-    (Is(Checkpoint), "accelerate/accelerator.py", "save_state save_model"),
-    (Is(Checkpoint), "transformers/trainer_utils.py", "rotate_checkpoints"),
-    (
-        Is(Checkpoint),
-        "torch/distributed/checkpoint/, accelerate/checkpointing.py, keras/src/saving/, callbacks/model_checkpoint.py",
-        "",
-    ),
+    (Is(Checkpoint), "torch/distributed/checkpoint/", ""),
     // Most other functions in this file serve loading as well.
     (Is(Checkpoint), "torch/serialization.py", "save _save _legacy_save"),
     (
@@ -166,17 +156,12 @@ const LOOP: &[PatternRow] = &[
         "",
     ),
     (Is(Compile), "torch/_inductor/", "compile_fx compile_fx_inner codegen_and_compile compile_to_module"),
-    (Is(Report), "trainer/call.py", "_call_callback_hooks"),
     (
         Is(Report),
         "logging/__init__.py, torch/utils/tensorboard/, tensorboardX/, tensorboard/, wandb/, mlflow/, tqdm/, rich/, \
-         torchmetrics/, sklearn/metrics/, matplotlib/, logger_connector/, transformers/trainer_callback.py, \
-         keras/src/callbacks/",
+         torchmetrics/, sklearn/metrics/, matplotlib/",
         "",
     ),
-    (Pattern::Validation, "loops/evaluation_loop.py", ""),
-    (Pattern::Validation, "transformers/trainer.py", "evaluate evaluation_loop prediction_loop prediction_step"),
-    (Pattern::Validation, "keras/src/backend/tensorflow/trainer.py", "evaluate"),
     (Pattern::NoGrad, "torch/utils/_contextlib.py", "no_grad inference_mode decorate_context"),
     // Keras on TensorFlow runs the whole step, including fetching its batch, in one compiled call.
     (Is(Graph), "tensorflow/python/eager/execute.py", "quick_execute"),
@@ -188,25 +173,39 @@ pub(super) fn pattern(frame: &StackFrame) -> Pattern {
     let function = last_part(&frame.function);
     let fits = |(_, files, functions): &&PatternRow| {
         (functions.is_empty() || is_one_of(functions, function))
-            && files.split(", ").any(|tail| in_file(&frame.file, tail))
+            && files.split(", ").any(|tail| is_in(&frame.file, tail))
     };
     [LOADER, READ_AND_DECODE, LOOP, HAND_OUT]
         .into_iter()
         .flatten()
         .find(fits)
-        .map_or(Pattern::Nothing, |(pattern, ..)| *pattern)
+        .map(|(pattern, ..)| *pattern)
+        .or_else(|| Some(of_part(Library::part(&frame.file, &frame.function)?)))
+        .unwrap_or(Pattern::Nothing)
 }
 
-/// The function's own name: `Queue.get` → `get`, `f.<locals>.g` → `g`.
-pub(super) fn last_part(function: &str) -> &str {
-    function.rsplit('.').next().unwrap_or(function)
+/// What a function of a library in the table does.
+fn of_part(part: Part) -> Pattern {
+    match part {
+        Part::Forward => Is(Forward),
+        Part::Optimizer => Is(Optimizer),
+        Part::Fit => Is(Fit),
+        Part::Generate => Is(Generate),
+        Part::Environment => Is(Environment),
+        Part::EnvironmentWait => Is(OtherWait),
+        Part::Samples => Pattern::Samples,
+        Part::Copy => Is(Copy),
+        Part::Checkpoint => Is(Checkpoint),
+        Part::Report => Is(Report),
+        Part::Validation => Pattern::Validation,
+    }
 }
 
 /// Whether the loading code in this file reads stored arrays: a loop that does this at each step reads its data, unlike
 /// with other reading.
 pub(super) fn holds_stored_arrays(file: &str) -> bool {
     const ARRAY_FILES: &str = "torch/serialization.py, numpy/lib/npyio.py, numpy/lib/_npyio_impl.py, safetensors/";
-    ARRAY_FILES.split(", ").any(|tail| in_file(file, tail))
+    ARRAY_FILES.split(", ").any(|tail| is_in(file, tail))
 }
 
 /// Whether the frame belongs to torch's mixed precision, or its line enters it: `with torch.autocast("cuda"):`. Read in torch
@@ -215,18 +214,7 @@ pub(super) fn in_mixed_precision(frame: &StackFrame) -> bool {
     const FILES: &str = "torch/amp/autocast_mode.py, torch/amp/grad_scaler.py, torch/cuda/amp/autocast_mode.py, \
                          torch/cuda/amp/grad_scaler.py, plugins/precision/amp.py";
     let enters = |text: &str| text.contains("autocast(");
-    FILES.split(", ").any(|tail| in_file(&frame.file, tail)) || frame.text.as_deref().is_some_and(enters)
-}
-
-/// Whether the path ends with the tail, or is inside it if the tail is a folder.
-fn in_file(file: &str, tail: &str) -> bool {
-    if !tail.ends_with('/') {
-        return file.strip_suffix(tail).is_some_and(|before| {
-            before.is_empty() || before.ends_with('/') || tail.starts_with('/') || tail.starts_with('<')
-        });
-    }
-    let bare = tail.trim_start_matches('/');
-    file.match_indices(bare).any(|(at, _)| at == 0 || file.as_bytes().get(at - 1) == Some(&b'/'))
+    FILES.split(", ").any(|tail| is_in(&frame.file, tail)) || frame.text.as_deref().is_some_and(enters)
 }
 
 #[cfg(test)]

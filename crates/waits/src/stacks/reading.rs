@@ -1,9 +1,10 @@
 //! What a single stack says its thread was doing, by the patterns of its frames. The training loop and a worker's first
 //! thread are read by different rules, see [`rank_activity`] and [`worker_activity`].
 
-use super::patterns::{Pattern, holds_stored_arrays, last_part, pattern};
+use super::patterns::{Pattern, holds_stored_arrays, pattern};
 use crate::taxonomy::Activity;
 use trainmon_base::text::is_one_of;
+use trainmon_libraries::code::last_part;
 use trainmon_sample::stacks::is_user_code;
 use trainmon_sample::{FrameLocals, StackFrame};
 
@@ -72,10 +73,14 @@ pub(super) fn rank_activity(stack: &[KnownFrame<'_>]) -> Activity {
     if takes && (has(Pattern::QueueGet) || has(Pattern::Samples) || makes_batches(stack)) {
         return Activity::QueueWait;
     }
-    let known = stack.iter().find_map(|seen| match seen.pattern {
-        Pattern::Is(activity) if !activity.is_input() => Some(activity),
-        _ => None,
-    });
+    let innermost = || {
+        stack.iter().find_map(|seen| match seen.pattern {
+            Pattern::Is(activity) if !activity.is_input() => Some(activity),
+            _ => None,
+        })
+    };
+    // The model's forward passes below are those of generating.
+    let known = if has(Pattern::Is(Activity::Generate)) { Some(Activity::Generate) } else { innermost() };
     let saves = || stack.iter().any(|seen| seen.may_name() && named_for_saving(&seen.frame.function));
     let syncs = near_leaf(stack).any(|seen| named_for_sync(last_part(&seen.frame.function)));
     match known {

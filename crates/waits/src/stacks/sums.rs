@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{CodePlace, ProcessStacks};
+use super::{CodePlace, ProcessStacks, add_library};
 use crate::taxonomy::Activity;
 use trainmon_sample::{ProcessId, ProcessRole};
 
@@ -25,6 +25,8 @@ impl ProcessStacks {
         ];
         counts.into_iter().for_each(|(sum, more)| *sum = sum.saturating_add(more));
         self.mixed |= more.mixed;
+        self.calls.add(&more.calls);
+        more.libraries.iter().for_each(|(name, samples)| add_library(&mut self.libraries, name, *samples));
         for place in &more.places {
             match self.places.binary_search_by(|known| known.key().cmp(&place.key())) {
                 Ok(at) => self.places.get_mut(at).into_iter().for_each(|known| known.add(place)),

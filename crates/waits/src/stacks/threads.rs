@@ -1,9 +1,10 @@
 //! Which threads of a process run Python, and which of them train, according to their stacks.
 
-use super::patterns::{Pattern, last_part};
+use super::patterns::Pattern;
 use super::reading::{KnownFrame, has, named_for_sync, sleeps, waits};
 use super::{patterns, seen, tally};
 use crate::taxonomy::Activity;
+use trainmon_libraries::code::last_part;
 use trainmon_sample::StackWindow;
 
 /// A thread with Python frames.

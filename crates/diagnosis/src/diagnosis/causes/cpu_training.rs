@@ -37,14 +37,21 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         with a machine-learning library can look like it too",
     advice: advice![
         "Move the model and its inputs to the GPU with .to(\"cuda\")"
-            => "the CPU computes the steps; check torch.cuda.is_available()", if with_gpu;
+            => "the CPU computes the steps; check torch.cuda.is_available()", if moves_to_gpu;
+        "Train on the GPU" => "the CPU computes, and this machine has a GPU", if with_gpu, of Device;
         Nothing "Check that the installed torch is a CUDA build"
-            => "a CPU-only build runs without any warning; torch.version.cuda is empty then", if with_gpu;
+            => "a CPU-only build runs without any warning; torch.version.cuda is empty then", if moves_to_gpu;
+        "Generate faster" => "generating takes most of the time", if generates, of Generation;
+        "Step environments in processes" => "their steps take most of the time, one after the other", if steps_environments, of Environments;
+        Nothing "Use all CPUs" => "the job leaves CPUs free", if leaves_cpus_free, of Threads;
         Nothing "Use a machine with a GPU, if the library can compute on one"
-            => "the CPU computes the steps, and trainmon sees no GPU here (`trainmon doctor`)", if without_gpu;
+            => "the CPU computes the steps, and trainmon sees no GPU here (`trainmon doctor`)", if lacks_gpu;
         Nothing "Use a smaller model, or smaller inputs"
-            => "without a GPU, only less work makes a step shorter", if without_gpu;
+            => "without a GPU, only less work makes a step shorter", if needs_less_work;
+        Nothing "Use fewer rows, features or trees"
+            => "it computes all the time, so only less work makes it shorter", if fits_a_table;
     ],
+    special_case,
     place: CulpritPlace::Loop,
     bound: |_, _| None,
     wastes_cpu: true,
@@ -60,4 +67,49 @@ pub(super) fn may_be_set_up(case: &RuleInput<'_>) -> bool {
         && !case.known.has_stepped
         && case.window.workers.is_none()
         && case.main.cores() < COMPUTE_THREADS
+}
+
+/// A library grows trees.
+const TREES: CauseSpec = CauseSpec {
+    headline: "the trees grow on the CPU",
+    brief: "the trees grow on the CPU",
+    meaning: "the trees grow on the CPU, and no GPU is in use",
+    special_case: |_| None,
+    ..CAUSE
+};
+
+/// A library fits a model to a table.
+const A_TABLE: CauseSpec = CauseSpec {
+    headline: "the model is fitted on the CPU",
+    brief: "the model is fitted on the CPU",
+    meaning: "the library computes on the CPU",
+    special_case: |_| None,
+    ..CAUSE
+};
+
+/// A policy acts and learns.
+const A_POLICY: CauseSpec = CauseSpec {
+    headline: "the policy runs on the CPU",
+    brief: "the policy runs on the CPU",
+    meaning: "the policy itself runs on the CPU, and no GPU is in use",
+    special_case: |_| None,
+    ..CAUSE
+};
+
+/// A trained model predicts or generates.
+const A_TRAINED_MODEL: CauseSpec = CauseSpec {
+    headline: "the model runs on the CPU",
+    brief: "the model runs on the CPU",
+    special_case: |_| None,
+    ..CAUSE
+};
+
+fn special_case(window: &Features) -> Option<&'static CauseSpec> {
+    match window.does.kind? {
+        JobKind::Boosting => Some(&TREES),
+        JobKind::Fitting => Some(&A_TABLE),
+        JobKind::ReinforcementLearning => Some(&A_POLICY),
+        JobKind::Inference | JobKind::Serving => Some(&A_TRAINED_MODEL),
+        JobKind::Training | JobKind::DataPreparation | JobKind::Search => None,
+    }
 }

@@ -13,6 +13,47 @@ pub(super) fn without_gpu(window: &Features) -> bool {
     !with_gpu(window)
 }
 
+/// The machine has a GPU, and the loop's model is moved there by the user's own code: no library has a setting for it.
+pub(super) fn moves_to_gpu(window: &Features) -> bool {
+    let by_library = window.does.library().is_some_and(|library| library.setting(Setting::Device).is_some());
+    with_gpu(window) && !by_library && window.does.kind.is_none_or(JobKind::moves_to_gpu)
+}
+
+/// The machine has no GPU, and what runs the loop could use one.
+pub(super) fn lacks_gpu(window: &Features) -> bool {
+    let cannot = window.does.library().is_some_and(|library| library.setting(Setting::Device) == Some(""));
+    without_gpu(window) && !cannot
+}
+
+/// Without a GPU, a model runs batch after batch.
+pub(super) fn needs_less_work(window: &Features) -> bool {
+    without_gpu(window) && !fits_a_table(window)
+}
+
+/// A library fits a table or grows trees.
+pub(super) fn fits_a_table(window: &Features) -> bool {
+    matches!(window.does.kind, Some(JobKind::Boosting | JobKind::Fitting))
+}
+
+/// The job uses less than half of the CPUs that others leave it.
+pub(super) fn leaves_cpus_free(window: &Features) -> bool {
+    window.cpu.job.is_some_and(|job| job < LARGER_HALF.value * window.cpu.left())
+}
+
+/// The loop generates text or actions for a good part of the time.
+pub(super) fn generates(window: &Features) -> bool {
+    takes(window, Activity::Generate)
+}
+
+/// The loop steps environments for a good part of the time.
+pub(super) fn steps_environments(window: &Features) -> bool {
+    takes(window, Activity::Environment)
+}
+
+fn takes(window: &Features, activity: Activity) -> bool {
+    window.loop_stacks().is_some_and(|stacks| stacks.shares.get(activity) >= CLEARLY_LOST)
+}
+
 pub(super) fn with_workers(window: &Features) -> bool {
     window.workers.is_some()
 }

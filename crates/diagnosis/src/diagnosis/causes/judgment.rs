@@ -35,6 +35,9 @@ pub struct Finding {
     pub confidence: f64,
     /// For a person.
     pub text: String,
+    /// Share of the loop's time that it costs, if it is one of several limits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<f64>,
 }
 
 impl Finding {
@@ -46,7 +49,7 @@ impl Finding {
     /// A finding of a cause.
     pub(in crate::diagnosis) fn new(cause: Cause, confidence: f64, text: impl Into<String>) -> Self {
         let confidence = round(confidence.clamp(0.0, 1.0), 2);
-        Self { class: cause.spec().class, cause: Some(cause), confidence, text: text.into() }
+        Self { class: cause.spec().class, cause: Some(cause), confidence, text: text.into(), share: None }
     }
 }
 

@@ -41,6 +41,9 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     limits: "without stacks and without workers, loading in the loop looks the same \
         (data-loader/in-process-loading), and so does a wait for the GPU that spins",
     advice: advice![
+        "Generate faster" => "generating takes most of the time", if generates, of Generation;
+        "Step environments in processes"
+            => "the loop steps them one after the other, and nothing else runs meanwhile", if steps_environments, of Environments;
         "Make the loop's own work cheaper, or move it out of the step"
             => "nothing else of the step runs meanwhile";
         Nothing "Find the lines with `py-spy top --pid PID`"
@@ -81,7 +84,7 @@ fn on_the_cpu(case: &RuleInput<'_>) -> Option<Judgment> {
 fn sharpen(first: &mut Advice, window: &Features) {
     // What a rank does while the others wait costs each of them the same time.
     let waits = communication::late_in_turn(window).unwrap_or(0.0);
-    let place = window.loop_stacks().and_then(|stacks| stacks.hottest_own.as_ref());
+    let place = window.loop_stacks().and_then(LoopStacks::place_of_work);
     if let Some(place) = place.filter(|place| place.share + waits >= WORTH_NAMING) {
         first.title = format!("Make it cheaper, or move it out of the step: {place}");
         if window.gpu.is_none() {

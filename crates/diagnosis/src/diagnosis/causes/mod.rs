@@ -61,7 +61,6 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer};
 
-use super::account;
 use super::class::{Class, Phase};
 use super::culprits::{self, Culprit, CulpritKind, ShareOf};
 use super::features::{Chain, Device, Features, LoopStacks, LoopThread, OwnThreads, Workers};
@@ -69,6 +68,7 @@ use super::parts::{Advice, Hottest};
 use super::signals::{Side, Signal};
 use super::thresholds::{self, *};
 use super::what_if::{self, Capacity, Loop, Prediction};
+use super::{account, job, place, plan};
 use fits::*;
 pub use judgment::Finding;
 pub(super) use judgment::Judgment;
@@ -81,15 +81,21 @@ pub(super) use texts::WAITS_FOR_BATCHES;
 use texts::*;
 use trainmon_base::stats::{percent, quantile, round};
 use trainmon_base::text::named_enum;
+use trainmon_libraries::{JobKind, Setting};
 use trainmon_waits::Wait;
 use trainmon_waits::stacks::Activity;
 use trainmon_waits::taxonomy::Purpose;
 
 /// What to do and why, the most promising first. A promise other than the end of the cause precedes the title. A row that fits
-/// only some windows ends with their condition.
+/// only some windows ends with their condition, and one that a library has its own words for with the setting that it is about.
 macro_rules! advice {
-    ($($($promise:ident)? $title:literal => $why:literal $(, if $fits:expr)?;)*) => {
-        &[$(AdviceRow::new($title, $why)$(.promising(Promise::$promise))?$(.fitting($fits))?),*]
+    ($($($promise:ident)? $title:literal => $why:literal $(, if $fits:expr)? $(, of $setting:ident)?;)*) => {
+        &[$(
+            AdviceRow::new($title, $why)
+                $(.promising(Promise::$promise))?
+                $(.fitting($fits))?
+                $(.of_setting(Setting::$setting))?
+        ),*]
     };
 }
 use advice;
@@ -115,7 +121,7 @@ macro_rules! causes {
 
         /// The numbers that decide: shared ones, and those of each cause.
         const ALL_NUMBERS: &[&[Threshold]] = &[
-            thresholds::NUMBERS, account::NUMBERS, rule_input::NUMBERS, starvation::NUMBERS, stages::NUMBERS, culprits::NUMBERS,
+            thresholds::NUMBERS, account::NUMBERS, job::NUMBERS, place::NUMBERS, plan::NUMBERS, rule_input::NUMBERS, starvation::NUMBERS, stages::NUMBERS, culprits::NUMBERS,
             // Those of the cause's file; if it has none, the empty list of this file.
             $({ #[allow(unused_imports, reason = "not every cause has numbers")] use $module::*; NUMBERS }),+
         ];

@@ -3,6 +3,7 @@
 use super::{Cause, Judgment};
 use crate::diagnosis::account::Account;
 use crate::diagnosis::features::{Device, Features, LoopThread, Workers};
+use crate::diagnosis::plan::OF_TWO;
 use crate::diagnosis::thresholds::*;
 use trainmon_waits::taxonomy::Purpose;
 
@@ -72,8 +73,10 @@ impl<'a> RuleInput<'a> {
 
     /// The smaller losses that are worth a cause of their own, with their shares, the largest first.
     pub fn smaller(&self) -> impl Iterator<Item = (Self, f64)> {
-        let others =
-            self.account.worth_telling().filter(|(purpose, _)| ![self.purpose, Purpose::Own].contains(purpose));
+        let others = self
+            .account
+            .worth_telling()
+            .filter(|(purpose, lost)| *purpose != self.purpose && (*purpose != Purpose::Own || *lost >= OF_TWO));
         others.map(|(purpose, lost)| (Self { purpose, sure: LOST.at(lost), ..self.clone() }, lost))
     }
 

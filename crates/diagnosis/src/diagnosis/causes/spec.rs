@@ -5,10 +5,11 @@ use serde::Serialize;
 use super::{Judgment, RuleInput};
 use crate::diagnosis::class::Class;
 use crate::diagnosis::culprits::{NAMED, Search};
-use crate::diagnosis::features::Features;
+use crate::diagnosis::features::{Features, LoopStacks};
 use crate::diagnosis::parts::{Advice, Hottest};
 use crate::diagnosis::signals::{Side, Signal};
 use crate::diagnosis::thresholds::{LARGER_HALF, Threshold};
+use trainmon_libraries::Setting;
 use trainmon_waits::taxonomy::Purpose;
 
 /// How far a rule has been checked on programs whose bottleneck is known.
@@ -140,6 +141,8 @@ pub struct AdviceRow {
     pub promise: Promise,
     /// Whether it fits a window: advice for a GPU needs one, for example.
     pub(in crate::diagnosis) fits: fn(&Features) -> bool,
+    /// The setting of a library that it is about: the title is what the library in use says of it, and without one it does not fit.
+    pub(in crate::diagnosis) setting: Option<Setting>,
 }
 
 /// What an advice gains at most.
@@ -158,7 +161,12 @@ pub enum Promise {
 impl AdviceRow {
     /// One that promises the end of the cause.
     pub const fn new(title: &'static str, why: &'static str) -> Self {
-        Self { title, why, promise: Promise::Cause, fits: |_| true }
+        Self { title, why, promise: Promise::Cause, fits: |_| true, setting: None }
+    }
+
+    /// One that the library in use has its own words for.
+    pub(in crate::diagnosis) const fn of_setting(self, setting: Setting) -> Self {
+        Self { setting: Some(setting), ..self }
     }
 
     /// One that fits only some windows.
@@ -251,7 +259,7 @@ impl CauseSpec {
     /// The line of code to blame, and what spends time there: `Loop` for a cause of the workers where only the loop has stacks.
     pub(in crate::diagnosis) fn line<'a>(&self, window: &'a Features) -> Option<(CulpritPlace, &'a Hottest)> {
         let seen = window.loop_stacks();
-        let of_loop = || seen.and_then(|seen| seen.hottest_own.as_ref());
+        let of_loop = || seen.and_then(LoopStacks::place_of_work);
         let of_workers = || {
             let each =
                 window.workers.iter().flat_map(|workers| &workers.each).filter_map(|worker| worker.hottest.as_ref());

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::{Device, Span, WeightedMean};
 use crate::diagnosis::code::{SyncParts, at_lock_lines, hottest_functions, hottest_own, sleep_line, sync_lines};
+use crate::diagnosis::culprits::NAMED;
 use crate::diagnosis::parts::Hottest;
+use crate::diagnosis::place;
 use crate::diagnosis::thresholds::{BUSY, HARDLY, INLINE_READ, LOST_WAIT, Threshold};
 use trainmon_sample::{ProcessId, ThreadRole};
 use trainmon_waits::Frame;
@@ -119,6 +121,8 @@ pub(in crate::diagnosis) struct LoopStacks {
     pub hottest: Vec<Hottest>,
     /// The hottest function apart from waits for the GPU and for other ranks.
     pub hottest_own: Option<Hottest>,
+    /// The path of its own time: at most three functions, outermost first.
+    pub place: Vec<Hottest>,
     /// Lines that wait for the GPU.
     pub sync_lines: Vec<Hottest>,
     /// The line where it sleeps most.
@@ -139,6 +143,12 @@ impl LoopStacks {
     pub fn trains(&self) -> bool {
         let of_training = self.shares.get(Activity::Backward) + self.shares.get(Activity::Optimizer);
         of_training * f64::from(self.samples) >= TRAINS
+    }
+
+    /// Whether it was seen in what a library does for it again and again: fitting, generating, stepping environments.
+    pub fn has_work_done(&self) -> bool {
+        let done = |activity| matches!(activity, Activity::Fit | Activity::Generate | Activity::Environment);
+        self.shares.share_where(done) * f64::from(self.samples) >= TRAINS
     }
 
     /// Whether it trains, or takes batches outside validation loops: then validation is not a phase.
@@ -180,6 +190,20 @@ impl LoopStacks {
     fn wait_within(&mut self, device_sync: f64) {
         let share = |samples: u32| self.corrected.share(samples);
         self.name_lines(SyncParts::within(device_sync, &self.sum, share, self.blocked_waits));
+    }
+
+    /// The function to name for the loop's own work: the user's hottest one, unless it only calls what runs the loop.
+    pub fn place_of_work(&self) -> Option<&Hottest> {
+        let own = self.hottest_own.as_ref();
+        let innermost = self.place.last().filter(|place| place.share >= NAMED);
+        let only_calls = |own: &&Hottest| place::only_calls(&self.sum.calls, own);
+        if own.filter(only_calls).is_some() { innermost.or(own) } else { own }
+    }
+
+    /// The part of the samples in which a library of the table runs the loop.
+    pub fn part_in(&self, library: &str) -> f64 {
+        let samples = self.sum.libraries.get(library).copied().unwrap_or(0);
+        f64::from(samples) / f64::from(self.samples.max(1))
     }
 
     /// Share at lines that wait for the GPU.
@@ -272,6 +296,7 @@ impl LoopThread {
             samples: u32::try_from(total).unwrap_or(u32::MAX),
             hottest: hottest_functions(&sum, share),
             hottest_own: None,
+            place: place::path(&sum.calls, share),
             sync_lines: Vec::new(),
             blocked_waits: measured.split.device_sync >= LOST_WAIT,
             sleep_line: sleep_line(&sum, share),

@@ -49,7 +49,7 @@ pub fn beside(profiled: Verdict, live: &Verdict) -> Verdict {
 fn finding(who: &str, verdict: &Verdict) -> Finding {
     let sure = sureness(verdict.confidence).map(|sure| format!(", {sure}")).unwrap_or_default();
     let text = format!("{who}: {}{sure}. {}", verdict.heading(), verdict.summary);
-    Finding { class: verdict.class, cause: verdict.cause, confidence: verdict.confidence, text }
+    Finding { class: verdict.class, cause: verdict.cause, confidence: verdict.confidence, text, share: None }
 }
 
 /// The numbers with where they come from.

@@ -115,7 +115,7 @@ pub fn verdict(account: impl Into<Arc<ProfileAccount>>, context: &Context) -> Ve
         let compiling = percent(account.compiling);
         let text =
             format!("Less certain: code was compiled for {compiling} of the window, so these are no usual steps");
-        verdict.other_findings.push(Finding { class: verdict.class, cause: None, confidence: 0.0, text });
+        verdict.other_findings.push(Finding { class: verdict.class, text, ..Finding::default() });
     }
     if let Some(across) = &account.across_ranks {
         name_late_rank(&mut verdict, across);
@@ -268,7 +268,13 @@ fn others(account: &ProfileAccount, losses: &[Loss], lead: Option<LossKind>) -> 
     let rest = rest.filter_map(|loss| {
         let text = words_for(loss, account).summary;
         let confidence = round(shown(account).min(loss.most_sure).min(OTHER), 2);
-        (!text.is_empty()).then(|| Finding { class: loss.class(), cause: loss.cause(account), confidence, text })
+        (!text.is_empty()).then(|| Finding {
+            class: loss.class(),
+            cause: loss.cause(account),
+            confidence,
+            text,
+            share: None,
+        })
     });
     rest.take(OTHERS).collect()
 }

@@ -35,6 +35,7 @@ impl Content for Findings {
             None => text.line("No verdict yet: the first one takes a few seconds.", Style::new()),
             Some(verdict) => {
                 advice(&mut text, verdict);
+                plan(&mut text, verdict);
                 evidence(&mut text, verdict, scene.zone);
                 counter_evidence::add(&mut text, verdict, scene);
                 not_seen(&mut text, verdict);
@@ -69,6 +70,19 @@ fn advice(text: &mut Text, verdict: &Verdict) {
         && let Some(ceiling) = verdict.ceiling
     {
         text.wrapped("  ", 2, &ceiling.words(), Style::new());
+    }
+}
+
+/// What to do one after the other, if more than one thing limits the loop.
+fn plan(text: &mut Text, verdict: &Verdict) {
+    if verdict.plan.is_empty() {
+        return;
+    }
+    text.heading("Plan: one after the other");
+    let unit = verdict.steps.unit.one();
+    for (n, step) in verdict.plan.iter().enumerate() {
+        let line = format!("  {}. {}: {}", n + 1, sanitize(&step.title), step.left(unit));
+        text.wrapped("", 5, &line, Style::new());
     }
 }
 

@@ -19,6 +19,9 @@ pub const ORDER: [(Activity, char); Activity::COUNT] = [
     (Activity::Forward, 'f'),
     (Activity::Backward, 'b'),
     (Activity::Optimizer, 'o'),
+    (Activity::Fit, 'x'),
+    (Activity::Generate, 'u'),
+    (Activity::Environment, 'v'),
     (Activity::Graph, 'g'),
     (Activity::Sync, 's'),
     (Activity::Collective, 'a'),
@@ -38,9 +41,14 @@ impl WithLook for Activity {
             Self::Decode | Self::Transform | Self::Collate => Look::BUSY,
             Self::Waiting | Self::QueueWait | Self::Receiving | Self::LoaderStart => LoopActivity::InputWait.look(),
             Self::Sync | Self::Collective => LoopActivity::DeviceSync.look(),
-            Self::Copy | Self::Forward | Self::Backward | Self::Optimizer | Self::Graph => {
-                LoopActivity::HostBusy.look()
-            }
+            Self::Copy
+            | Self::Forward
+            | Self::Backward
+            | Self::Optimizer
+            | Self::Fit
+            | Self::Generate
+            | Self::Environment
+            | Self::Graph => LoopActivity::HostBusy.look(),
             Self::Checkpoint => LoopActivity::Checkpoint.look(),
             Self::OtherWait | Self::Report | Self::Compile | Self::Import | Self::Python => {
                 LoopActivity::Other.look()

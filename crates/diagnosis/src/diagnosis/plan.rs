@@ -1,0 +1,63 @@
+//! What to do first, what then, and what limits the loop in the end: the limits of a window in the order of what they cost, each with
+//! the step time that is left without it and those before.
+
+use serde::{Deserialize, Serialize};
+
+use super::advice::first_title;
+use super::causes::Judgment;
+use super::features::Features;
+use super::parts::Advice;
+use super::thresholds::*;
+use trainmon_base::stats::round;
+use trainmon_base::text::format::step_time;
+
+thresholds! {
+    OF_TWO = 0.15, "share", "a second limit that costs less is within what two windows of the same run differ by";
+}
+
+/// One thing to do, after those before it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct PlanStep {
+    /// What to do: short, imperative.
+    pub title: String,
+    /// The mean step time then, milliseconds, at best; null if steps are not counted.
+    pub step_ms: Option<f64>,
+    /// How many times faster than now, at most.
+    pub speedup_at_most: f64,
+}
+
+impl PlanStep {
+    /// What is left then: `83 ms a step at best, 1.5× faster than now`.
+    pub fn left(&self, unit: &str) -> String {
+        match self.step_ms.filter(|ms| ms.is_finite()) {
+            Some(ms) => format!("{} a {unit} at best, {:.1}× faster than now", step_time(ms), self.speedup_at_most),
+            None => format!("up to {:.1}× faster than now", self.speedup_at_most),
+        }
+    }
+}
+
+/// The plan of a verdict with this advice. Empty if the first advice promises no number, and where there is only one thing to do.
+pub(super) fn plan(judgment: &Judgment, advice: &[Advice], window: &Features) -> Vec<PlanStep> {
+    let Some((first, gain)) = advice.first().and_then(|first| Some((first, first.speedup_at_most?))) else {
+        return Vec::new();
+    };
+    let step_ms = window.steps.rate().filter(|rate| *rate > 0.0).map(|rate| 1000.0 / rate);
+    let step = |title: String, speedup: f64| PlanStep {
+        title,
+        step_ms: step_ms.map(|now| round(now / speedup, 1)),
+        speedup_at_most: round(speedup, 2),
+    };
+    let mut plan = vec![step(first.title.clone(), gain)];
+    let mut lost = 1.0 - 1.0 / gain;
+    let limits = judgment.others.iter().filter_map(|other| Some((other, other.cause?, other.share?)));
+    for (other, cause, share) in limits.filter(|(.., share)| *share >= OF_TWO) {
+        lost += share;
+        let title = first_title(cause.spec_in(other.class).for_window(window), window);
+        let speedup = window.without(lost.min(1.0));
+        let before = plan.last().map_or(1.0, |last| last.speedup_at_most);
+        if let Some(title) = title.filter(|_| speedup > before) {
+            plan.push(step(title, speedup));
+        }
+    }
+    if plan.len() > 1 { plan } else { Vec::new() }
+}

@@ -1,0 +1,236 @@
+//! Libraries that run a loop for their user: how each is recognized, what it counts, what its functions do, and what its
+//! options are called.
+//!
+//! What belongs here: facts about libraries, with the version in which they were read. What does not: stacks, times, any
+//! judgment of a run, and sentences. A program whose library is not in the table is judged by what is seen of it.
+
+pub mod code;
+mod table;
+
+use std::fmt;
+
+use trainmon_base::text::named_enum;
+
+pub use code::Code;
+
+named_enum! {
+    /// What a job does.
+    pub enum JobKind {
+        /// Fits a model by its gradient, batch after batch.
+        Training = "training",
+        /// Grows trees.
+        Boosting = "boosting",
+        /// Fits a model to a table in memory, by an algorithm of its own.
+        Fitting = "fitting",
+        /// Acts in environments, and updates a policy.
+        ReinforcementLearning = "reinforcement-learning",
+        /// Runs a trained model: on a set of inputs, or to generate text.
+        Inference = "inference",
+        /// Answers requests with a model.
+        Serving = "serving",
+        /// Makes or transforms data.
+        DataPreparation = "data-preparation",
+        /// Trains again and again with other settings.
+        Search = "search",
+    }
+}
+
+impl JobKind {
+    /// Whether a GPU can take its work over as it is: what grows trees or fits tables needs another library, or an option of it.
+    pub fn moves_to_gpu(self) -> bool {
+        matches!(self, Self::Training | Self::Inference | Self::Serving)
+    }
+}
+
+named_enum! {
+    /// What a loop counts.
+    #[derive(Default)]
+    pub enum Unit {
+        /// Steps of an optimizer, or turns of a loop.
+        #[default]
+        Step = "steps",
+        /// Trees of a boosted or random forest.
+        Tree = "trees",
+        /// Steps of an environment; one turn may step several environments.
+        EnvironmentStep = "env steps",
+        /// Rows of a table or examples of a data set.
+        Row = "rows",
+        /// Passes over the data.
+        Iteration = "iterations",
+        /// Trials of a search.
+        Trial = "trials",
+        /// Batches of texts, words or sentences.
+        Batch = "batches",
+    }
+}
+
+impl Unit {
+    /// One of them: `step`, `tree`.
+    pub fn one(self) -> &'static str {
+        match self {
+            Self::Batch => "batch",
+            other => other.word().trim_end_matches('s'),
+        }
+    }
+}
+
+impl fmt::Display for Unit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+/// What a function of a library does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// The forward pass of a model.
+    Forward,
+    /// The optimizer.
+    Optimizer,
+    /// The library's own computing: trees, a solver.
+    Fit,
+    /// Makes completions or actions with the model.
+    Generate,
+    /// Steps or resets an environment.
+    Environment,
+    /// Waits for environments in other processes.
+    EnvironmentWait,
+    /// Hands out samples: everything below makes them.
+    Samples,
+    /// Moves a batch to the GPU.
+    Copy,
+    /// Saves state.
+    Checkpoint,
+    /// Logs, computes metrics, calls back.
+    Report,
+    /// Its evaluation loop.
+    Validation,
+}
+
+/// A setting that advice is about, by the name that PyTorch's DataLoader or torch gives it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Setting {
+    /// `num_workers`.
+    Workers,
+    /// `persistent_workers=True`.
+    Persistent,
+    /// `prefetch_factor`.
+    Prefetch,
+    /// `pin_memory=True`.
+    Pin,
+    /// The device that computes: a whole advice.
+    Device,
+    /// The number of threads or processes that compute: a whole advice.
+    Threads,
+    /// How completions are generated: a whole advice.
+    Generation,
+    /// Environments in processes of their own: a whole advice.
+    Environments,
+}
+
+impl Setting {
+    /// All with the name that advice uses.
+    pub const NAMES: [(Self, &'static str); 4] = [
+        (Self::Workers, "num_workers"),
+        (Self::Persistent, "persistent_workers"),
+        (Self::Prefetch, "prefetch_factor"),
+        (Self::Pin, "pin_memory"),
+    ];
+}
+
+/// A variable of the library's loop that counts.
+#[derive(Debug, Clone, Copy)]
+pub struct Counter {
+    /// The function whose local variable it is.
+    pub code: Code,
+    /// Its name.
+    pub variable: &'static str,
+    /// What it counts.
+    pub unit: Unit,
+    /// A variable beside it that holds the number at which it begins anew.
+    pub total: Option<&'static str>,
+}
+
+/// One library.
+#[derive(Debug, Clone, Copy)]
+pub struct Library {
+    /// As its users write it.
+    pub name: &'static str,
+    /// What a job does whose loop it runs.
+    pub kind: JobKind,
+    /// Functions one of which is in every stack of its loop.
+    pub runs: Code,
+    /// Variables that count, the best first.
+    pub counters: &'static [Counter],
+    /// What its functions do.
+    pub parts: &'static [(Part, Code)],
+    /// What a setting is called there. Empty: it has no such setting, and advice on it does not fit. A setting that is not listed has
+    /// torch's name.
+    pub settings: &'static [(Setting, &'static str)],
+    /// Its documentation of these settings.
+    pub page: &'static str,
+}
+
+impl Library {
+    /// All of them; a later row may run inside an earlier one.
+    pub const ALL: &'static [Self] = table::LIBRARIES;
+
+    /// Its name of a setting: `None` if that is torch's, empty if it has none.
+    pub fn setting(&self, wanted: Setting) -> Option<&'static str> {
+        self.settings.iter().find(|(setting, _)| *setting == wanted).map(|(_, name)| *name)
+    }
+
+    /// The library with this name.
+    pub fn named(name: &str) -> Option<&'static Self> {
+        Self::ALL.iter().find(|library| library.name == name)
+    }
+
+    /// The library whose loop this function runs.
+    pub fn running(file: &str, function: &str) -> Option<&'static Self> {
+        Self::ALL.iter().find(|library| library.runs.is_at(file, function))
+    }
+
+    /// What a function does, if a library in the table says so.
+    pub fn part(file: &str, function: &str) -> Option<Part> {
+        let parts = Self::ALL.iter().flat_map(|library| library.parts);
+        parts.into_iter().find(|(_, code)| code.is_at(file, function)).map(|(part, _)| *part)
+    }
+
+    /// The counters of the function, with their places in the table: the first one that rises counts.
+    pub fn counters(file: &str, function: &str) -> impl Iterator<Item = (usize, &'static Counter)> {
+        let counters = Self::ALL.iter().flat_map(|library| library.counters).enumerate();
+        counters.filter(move |(_, counter)| counter.code.is_at(file, function))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_library_has_a_name_of_its_own_and_a_page() {
+        for library in Library::ALL {
+            let same = Library::ALL.iter().filter(|other| other.name == library.name).count();
+            assert_eq!(same, 1, "{}", library.name);
+            assert!(library.page.starts_with("https://"), "{}", library.name);
+        }
+    }
+
+    #[test]
+    fn a_loop_is_recognized_by_file_and_function() {
+        let trainer = "/v/lib/python3.11/site-packages/transformers/trainer.py";
+        let name = |file, function| Library::running(file, function).map(|library| library.name);
+        assert_eq!(name(trainer, "Trainer._inner_training_loop"), Some("Hugging Face Trainer"));
+        assert_eq!(name(trainer, "TrainingArguments"), None);
+        assert_eq!(name("/home/me/mytransformers/trainer.py", "_inner_training_loop"), None);
+        assert_eq!(name("/v/site-packages/lightgbm/engine.py", "train"), Some("LightGBM"));
+    }
+
+    #[test]
+    fn what_is_counted_has_its_unit() {
+        let mut counters = Library::counters("/v/site-packages/xgboost/training.py", "train");
+        assert_eq!(counters.next().map(|(_, counter)| (counter.variable, counter.unit)), Some(("i", Unit::Tree)));
+        assert_eq!(Unit::Tree.one(), "tree");
+        assert_eq!(Unit::Batch.one(), "batch");
+    }
+}

@@ -1,0 +1,367 @@
+//! The libraries, a row for each. Functions and options were read in the version that the row names, and the options are
+//! checked against the installed library by `tests/unit/test_libraries.py`.
+
+use super::JobKind::*;
+use super::Part::*;
+use super::Setting::*;
+use super::Unit::*;
+use super::{Code, Counter, Library};
+
+const fn code(files: &'static str, functions: &'static str) -> Code {
+    Code::new(files, functions)
+}
+
+const fn counter(code: Code, variable: &'static str, unit: super::Unit) -> Counter {
+    Counter { code, variable, unit, total: None }
+}
+
+/// Outer libraries first: a search runs trainers, and a trainer runs what others made.
+pub(super) const LIBRARIES: &[Library] = &[
+    // Optuna 5.0.0.
+    Library {
+        name: "Optuna",
+        kind: Search,
+        runs: code("optuna/study/_optimize.py", "_optimize _optimize_sequential _run_trial"),
+        counters: &[counter(code("optuna/study/_optimize.py", "_optimize_sequential"), "i_trial", Trial)],
+        parts: &[],
+        settings: &[(
+            Threads,
+            "Run trials in parallel: several processes with one storage, or study.optimize(n_jobs=…)",
+        )],
+        page: "https://optuna.readthedocs.io/en/stable/tutorial/10_key_features/004_distributed.html",
+    },
+    // Ray Train 2.60.0: the user's function runs in a worker process of it.
+    Library {
+        name: "Ray Train",
+        kind: Training,
+        runs: code(
+            "ray/train/v2/_internal/execution/worker_group/thread_runner.py, ray/train/_internal/utils.py",
+            "",
+        ),
+        counters: &[],
+        parts: &[(Report, code("ray/train/v2/api/train_fn_utils.py", "report"))],
+        settings: &[],
+        page: "https://docs.ray.io/en/latest/train/user-guides/data-loading-preprocessing.html",
+    },
+    // TRL 1.16.0: its trainers are those of Transformers.
+    Library {
+        name: "TRL",
+        kind: ReinforcementLearning,
+        runs: code(
+            "trl/trainer/grpo_trainer.py, trl/trainer/rloo_trainer.py, trl/trainer/online_dpo_trainer.py",
+            "training_step _prepare_inputs _generate_and_score_completions",
+        ),
+        counters: &[],
+        parts: &[(
+            Generate,
+            code("trl/trainer/grpo_trainer.py, trl/trainer/rloo_trainer.py", "_generate _generate_single_turn"),
+        )],
+        settings: &[
+            (Generation, "Generate with vLLM: use_vllm=True in GRPOConfig"),
+            (Workers, "dataloader_num_workers"),
+            (Persistent, "dataloader_persistent_workers"),
+            (Prefetch, "dataloader_prefetch_factor"),
+            (Pin, "dataloader_pin_memory"),
+        ],
+        page: "https://huggingface.co/docs/trl/speeding_up_training",
+    },
+    // sentence-transformers 6.2.0: the same.
+    Library {
+        name: "sentence-transformers",
+        kind: Training,
+        runs: code("sentence_transformers/base/trainer.py, sentence_transformers/trainer.py", "compute_loss"),
+        counters: &[],
+        parts: &[],
+        settings: &[
+            (Workers, "dataloader_num_workers"),
+            (Persistent, "dataloader_persistent_workers"),
+            (Prefetch, "dataloader_prefetch_factor"),
+            (Pin, "dataloader_pin_memory"),
+        ],
+        page: "https://sbert.net/docs/package_reference/sentence_transformer/training_args.html",
+    },
+    // Transformers 5.23.0.
+    Library {
+        name: "Hugging Face Trainer",
+        kind: Training,
+        runs: code("transformers/trainer.py", "_inner_training_loop _run_epoch"),
+        counters: &[counter(code("transformers/trainer.py", "_inner_training_loop _run_epoch"), "step", Step)],
+        parts: &[
+            (Validation, code("transformers/trainer.py", "evaluate evaluation_loop prediction_loop prediction_step")),
+            (Copy, code("transformers/trainer.py", "_prepare_inputs _prepare_input")),
+            (Checkpoint, code("transformers/trainer.py", "_save_checkpoint save_model _save")),
+            (Checkpoint, code("transformers/modeling_utils.py", "save_pretrained")),
+            (Checkpoint, code("transformers/trainer_utils.py", "rotate_checkpoints")),
+            (Report, code("transformers/trainer_callback.py", "")),
+            (Generate, code("transformers/generation/utils.py", "generate _sample _beam_search")),
+        ],
+        settings: &[
+            (Workers, "dataloader_num_workers"),
+            (Persistent, "dataloader_persistent_workers"),
+            (Prefetch, "dataloader_prefetch_factor"),
+            (Pin, "dataloader_pin_memory"),
+        ],
+        page: "https://huggingface.co/docs/transformers/main_classes/trainer",
+    },
+    // Lightning 2.6.6: the user makes the loader, so its options are torch's.
+    Library {
+        name: "Lightning",
+        kind: Training,
+        runs: code("loops/training_epoch_loop.py, loops/fit_loop.py", ""),
+        counters: &[counter(code("loops/training_epoch_loop.py", "advance"), "batch_idx", Step)],
+        parts: &[
+            (Validation, code("loops/evaluation_loop.py", "")),
+            (Copy, code("strategies/strategy.py", "batch_to_device")),
+            (Copy, code("fabric/utilities/apply_func.py", "move_data_to_device batch_to")),
+            (Checkpoint, code("callbacks/model_checkpoint.py", "")),
+            (Report, code("trainer/call.py", "_call_callback_hooks")),
+            (Report, code("logger_connector/", "")),
+        ],
+        settings: &[],
+        page: "https://lightning.ai/docs/pytorch/stable/advanced/speed.html",
+    },
+    // Ultralytics 8.4.
+    Library {
+        name: "Ultralytics",
+        kind: Training,
+        runs: code("ultralytics/engine/trainer.py", "_do_train"),
+        counters: &[counter(code("ultralytics/engine/trainer.py", "_do_train"), "ni", Step)],
+        parts: &[
+            (Validation, code("ultralytics/engine/trainer.py", "validate")),
+            (Validation, code("ultralytics/engine/validator.py", "__call__")),
+            (Checkpoint, code("ultralytics/engine/trainer.py", "save_model")),
+            (Report, code("ultralytics/utils/plotting.py, ultralytics/utils/callbacks/", "")),
+        ],
+        settings: &[(Workers, "workers"), (Persistent, ""), (Prefetch, ""), (Pin, "")],
+        page: "https://docs.ultralytics.com/modes/train/#train-settings",
+    },
+    // fastai 2.8.12.
+    Library {
+        name: "fastai",
+        kind: Training,
+        runs: code("fastai/learner.py", "_do_fit _do_epoch_train all_batches"),
+        counters: &[counter(code("fastai/learner.py", "one_batch"), "i", Step)],
+        parts: &[
+            (Validation, code("fastai/learner.py", "_do_epoch_validate")),
+            (Forward, code("fastai/learner.py", "_do_one_batch")),
+            (Checkpoint, code("fastai/callback/tracker.py", "_save")),
+            (Report, code("fastai/callback/progress.py, fastprogress/", "")),
+        ],
+        settings: &[],
+        page: "https://docs.fast.ai/data.load.html",
+    },
+    // MMEngine 0.10.7.
+    Library {
+        name: "MMEngine",
+        kind: Training,
+        runs: code("mmengine/runner/loops.py", "run_epoch run_iter"),
+        counters: &[counter(code("mmengine/runner/loops.py", "run_epoch"), "idx", Step)],
+        parts: &[
+            (Checkpoint, code("mmengine/hooks/checkpoint_hook.py, mmengine/runner/checkpoint.py", "")),
+            (Report, code("mmengine/hooks/logger_hook.py, mmengine/logging/", "")),
+        ],
+        settings: &[
+            (Workers, "train_dataloader['num_workers']"),
+            (Persistent, "train_dataloader['persistent_workers']"),
+        ],
+        page: "https://mmengine.readthedocs.io/en/latest/common_usage/speed_up_training.html",
+    },
+    // Accelerate 1.15.0: the loop is the user's, and so are the options.
+    Library {
+        name: "Accelerate",
+        kind: Training,
+        runs: code("accelerate/optimizer.py, accelerate/accelerator.py", "step backward"),
+        counters: &[],
+        parts: &[
+            (Copy, code("accelerate/utils/operations.py", "send_to_device")),
+            (Checkpoint, code("accelerate/accelerator.py", "save_state save_model")),
+            (Checkpoint, code("accelerate/checkpointing.py", "")),
+        ],
+        settings: &[],
+        page: "https://huggingface.co/docs/accelerate/concept_guides/performance",
+    },
+    // Keras 3.15.1.
+    Library {
+        name: "Keras",
+        kind: Training,
+        runs: code(
+            "keras/src/backend/tensorflow/trainer.py, keras/src/backend/torch/trainer.py, keras/src/backend/jax/trainer.py",
+            "fit",
+        ),
+        counters: &[
+            counter(
+                code(
+                    "keras/src/backend/tensorflow/trainer.py, keras/src/backend/torch/trainer.py, keras/src/backend/jax/trainer.py",
+                    "fit",
+                ),
+                "begin_step",
+                Step,
+            ),
+            counter(code("keras/src/trainers/epoch_iterator.py", "_enumerate_iterator"), "step", Step),
+        ],
+        parts: &[
+            (
+                Validation,
+                code(
+                    "keras/src/backend/tensorflow/trainer.py, keras/src/backend/torch/trainer.py, keras/src/backend/jax/trainer.py",
+                    "evaluate",
+                ),
+            ),
+            (Checkpoint, code("keras/src/saving/", "")),
+            (Report, code("keras/src/callbacks/", "")),
+        ],
+        settings: &[
+            (Workers, "num_parallel_calls=tf.data.AUTOTUNE in map()"),
+            (Persistent, ""),
+            (Prefetch, "prefetch(tf.data.AUTOTUNE)"),
+            (Pin, ""),
+        ],
+        page: "https://www.tensorflow.org/guide/data_performance",
+    },
+    // Stable-Baselines3 2.9.2. Its page on performance advises the CPU for policies without images.
+    Library {
+        name: "Stable-Baselines3",
+        kind: ReinforcementLearning,
+        runs: code(
+            "stable_baselines3/common/on_policy_algorithm.py, stable_baselines3/common/off_policy_algorithm.py",
+            "learn collect_rollouts",
+        ),
+        counters: &[
+            Counter {
+                total: Some("n_rollout_steps"),
+                ..counter(
+                    code("stable_baselines3/common/on_policy_algorithm.py", "collect_rollouts"),
+                    "n_steps",
+                    EnvironmentStep,
+                )
+            },
+            counter(
+                code("stable_baselines3/common/off_policy_algorithm.py", "collect_rollouts"),
+                "num_collected_steps",
+                EnvironmentStep,
+            ),
+        ],
+        parts: &[
+            (EnvironmentWait, code("stable_baselines3/common/vec_env/subproc_vec_env.py", "step_wait")),
+            (Environment, code("stable_baselines3/common/vec_env/", "step step_wait reset")),
+            (Environment, code("stable_baselines3/common/monitor.py", "step reset")),
+            (Report, code("stable_baselines3/common/logger.py", "")),
+        ],
+        settings: &[
+            (Device, ""),
+            (Environments, "Step environments in processes: make_vec_env(…, n_envs=…, vec_env_cls=SubprocVecEnv)"),
+        ],
+        page: "https://stable-baselines3.readthedocs.io/en/master/guide/vec_envs.html",
+    },
+    // XGBoost 3.2.0.
+    Library {
+        name: "XGBoost",
+        kind: Boosting,
+        runs: code("xgboost/training.py", "train cv"),
+        counters: &[counter(code("xgboost/training.py", "train cv"), "i", Tree)],
+        parts: &[(Fit, code("xgboost/core.py", "update boost")), (Samples, code("xgboost/core.py", "_next_wrapper"))],
+        settings: &[
+            (Device, "Train on the GPU: device=\"cuda\""),
+            (Workers, ""),
+            (Threads, "Use all CPUs: nthread (n_jobs) at the number of allowed CPUs"),
+        ],
+        page: "https://xgboost.readthedocs.io/en/stable/gpu/index.html",
+    },
+    // LightGBM 4.7.0. Its GPU build is another package than that of pip.
+    Library {
+        name: "LightGBM",
+        kind: Boosting,
+        runs: code("lightgbm/engine.py", "train cv"),
+        counters: &[counter(code("lightgbm/engine.py", "train cv"), "i", Tree)],
+        parts: &[(Fit, code("lightgbm/basic.py", "update __boost"))],
+        settings: &[
+            (Device, "Train on the GPU: device_type=\"cuda\", with a build for CUDA"),
+            (Workers, ""),
+            (Threads, "Use one thread for each physical core: num_threads"),
+        ],
+        page: "https://lightgbm.readthedocs.io/en/stable/GPU-Tutorial.html",
+    },
+    // CatBoost 1.2.10: its whole loop is native, so nothing counts.
+    Library {
+        name: "CatBoost",
+        kind: Boosting,
+        runs: code("catboost/core.py", "_train _fit train"),
+        counters: &[],
+        parts: &[(Fit, code("catboost/core.py", "_train"))],
+        settings: &[
+            (Device, "Train on the GPU: task_type=\"GPU\""),
+            (Workers, ""),
+            (Threads, "Use all CPUs: thread_count=-1"),
+        ],
+        page: "https://catboost.ai/docs/en/features/training-on-gpu",
+    },
+    // spaCy 3.8.18.
+    Library {
+        name: "spaCy",
+        kind: Training,
+        runs: code("spacy/language.py, spacy/training/loop.py", "update train_while_improving pipe"),
+        counters: &[counter(code("spacy/training/loop.py", "train_while_improving"), "step", Step)],
+        parts: &[
+            (Forward, code("spacy/pipeline/, spacy/language.py", "update")),
+            (Optimizer, code("thinc/optimizers.py", "")),
+        ],
+        settings: &[(Device, "Train on the GPU: spacy.require_gpu(), or `spacy train --gpu-id 0`"), (Workers, "")],
+        page: "https://spacy.io/usage/training",
+    },
+    // gensim 4.4.0: threads train, and the loop's thread waits for them.
+    Library {
+        name: "gensim",
+        kind: Training,
+        runs: code(
+            "gensim/models/word2vec.py, gensim/models/fasttext.py, gensim/models/doc2vec.py",
+            "train _train_epoch _log_epoch_progress",
+        ),
+        counters: &[],
+        parts: &[],
+        settings: &[
+            (Device, ""),
+            (Workers, "workers"),
+            (Persistent, ""),
+            (Prefetch, ""),
+            (Pin, ""),
+            (Threads, "Raise workers, and read from a corpus_file: threads do not share the interpreter lock there"),
+        ],
+        page: "https://radimrehurek.com/gensim/models/word2vec.html",
+    },
+    // scikit-learn 1.9.1.
+    Library {
+        name: "scikit-learn",
+        kind: Fitting,
+        runs: code("sklearn/base.py", "wrapper"),
+        counters: &[
+            counter(code("sklearn/ensemble/_gb.py", "_fit_stages"), "i", Tree),
+            counter(
+                code("sklearn/ensemble/_hist_gradient_boosting/gradient_boosting.py", "fit"),
+                "iteration",
+                Iteration,
+            ),
+            counter(code("sklearn/ensemble/_forest.py", "_parallel_build_trees"), "tree_idx", Tree),
+            counter(code("sklearn/neural_network/_multilayer_perceptron.py", "_fit_stochastic"), "it", Iteration),
+        ],
+        parts: &[(
+            Fit,
+            code("sklearn/", "fit fit_transform partial_fit _fit _fit_stages _parallel_build_trees _fit_stochastic"),
+        )],
+        settings: &[(Device, ""), (Workers, ""), (Threads, "Use all CPUs: n_jobs=-1, where the estimator has it")],
+        page: "https://scikit-learn.org/stable/computing/parallelism.html",
+    },
+    // datasets 5.2.0.
+    Library {
+        name: "datasets",
+        kind: DataPreparation,
+        runs: code("datasets/arrow_dataset.py", "map _map_single filter"),
+        counters: &[],
+        parts: &[],
+        settings: &[
+            (Device, ""),
+            (Workers, "num_proc"),
+            (Threads, "Map in processes: num_proc at the number of CPUs"),
+        ],
+        page: "https://huggingface.co/docs/datasets/process#multiprocessing",
+    },
+];
