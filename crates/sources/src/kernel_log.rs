@@ -1,7 +1,7 @@
 //! Whether the kernel's log says that it killed a process because memory ran out.
 //!
-//! `/dev/kmsg` gives one record a read, the oldest first (Documentation/ABI/testing/dev-kmsg). `kernel.dmesg_restrict`
-//! says who may read it. Its PIDs are those of the initial PID namespace.
+//! `/dev/kmsg` gives one record a read, the oldest first (Documentation/ABI/testing/dev-kmsg). Where `kernel.dmesg_restrict`
+//! is 1, reading it needs rights. Its PIDs are those of the initial PID namespace.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read};

@@ -19,7 +19,7 @@ const LINES_AT_END: usize = 3;
 /// Longest line that is kept, cells.
 const LINE_WIDTH: usize = 200;
 /// Of a longer line only the begin is looked at, bytes.
-const LOOKED_AT: usize = 4096;
+const LINE_LOOKED_AT: usize = 4096;
 
 /// The lines that were found.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -62,7 +62,7 @@ fn kept_line(line: &str) -> Arc<str> {
 fn shown(line: &[u8]) -> String {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     let last = line.rsplit(|byte| *byte == b'\r').find(|part| !part.is_empty()).unwrap_or_default();
-    let text = String::from_utf8_lossy(last.get(..LOOKED_AT).unwrap_or(last));
+    let text = String::from_utf8_lossy(last.get(..LINE_LOOKED_AT).unwrap_or(last));
     let mut out = String::with_capacity(text.len());
     let mut parts = text.split("\u{1b}[");
     out.push_str(parts.next().unwrap_or_default());

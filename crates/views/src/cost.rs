@@ -85,10 +85,10 @@ impl Price {
 }
 
 /// The parts: all of it …
-pub(crate) const ALL: &str = "all GPUs";
+pub(crate) const ALL_GPUS: &str = "all GPUs";
 /// … and those of it that are lost.
-pub(crate) const IDLE: &str = "while they idle";
-pub(crate) const WAITING: &str = "while the loop waits for data";
+pub(crate) const WHILE_IDLE: &str = "while they idle";
+pub(crate) const WHILE_WAITING: &str = "while the loop waits for data";
 
 /// A part of what the GPUs were paid for.
 #[derive(Debug, Clone, PartialEq)]
@@ -114,11 +114,11 @@ pub fn parts(run: &Totals, price: Option<&Price>) -> Vec<CostPart> {
         share: if is_all { String::new() } else { format!("{}%", percent(seconds / run.gpu_s)) },
         cost: price.map(|price| price.for_time(seconds)).unwrap_or_default(),
     };
-    let mut all = vec![part(ALL, run.gpu_s, true)];
-    all.extend(run.gpu_idle_s.map(|idle_s| part(IDLE, idle_s.min(run.gpu_s), false)));
+    let mut all = vec![part(ALL_GPUS, run.gpu_s, true)];
+    all.extend(run.gpu_idle_s.map(|idle_s| part(WHILE_IDLE, idle_s.min(run.gpu_s), false)));
     let split = run.split_s.shares_of(run.split_s.total());
     let waits = split.map(|split| split.input_wait).filter(|share| *share > 0.0);
-    all.extend(waits.map(|share| part(WAITING, share * run.gpu_s, false)));
+    all.extend(waits.map(|share| part(WHILE_WAITING, share * run.gpu_s, false)));
     all
 }
 

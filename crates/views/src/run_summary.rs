@@ -22,11 +22,11 @@ const LOST_ACTIVITIES: [LoopActivity; 2] = [LoopActivity::InputWait, LoopActivit
 /// The job stands still.
 const STANDS: [Phase; 3] = [Phase::Hung, Phase::Stopped, Phase::Idle];
 /// Neither training nor standing still. Saving is among what the loop does.
-const BESIDE: [Phase; 3] = [Phase::Init, Phase::Compile, Phase::Validation];
+const BESIDE_TRAINING: [Phase; 3] = [Phase::Init, Phase::Compile, Phase::Validation];
 /// Smaller shares of the loop's time are not worth a line.
-const LEAST_SHARE: f64 = 0.005;
+const LEAST_SAID_SHARE: f64 = 0.005;
 /// What takes less of what is lost is not named.
-const LEAST_PART: f64 = 0.05;
+const LEAST_NAMED_PART: f64 = 0.05;
 /// Most verdicts that are named for one loss.
 const PARTS: usize = 3;
 /// Most episodes that are listed, the longest ones.
@@ -41,7 +41,7 @@ const EXCEPTION: usize = 120;
 /// Most lines of output.
 const OUTPUT_LINES_SHOWN: usize = 10;
 /// Deepest indent of a line of output that is kept.
-const INDENT: usize = 8;
+const OUTPUT_INDENT: usize = 8;
 /// SIGKILL (signal(7)).
 const SIGKILL: u8 = 9;
 
@@ -154,7 +154,8 @@ impl RunSummary<'_> {
     /// The sentences below the first one, in reading order.
     pub fn lines(&self) -> Vec<String> {
         let mut lines: Vec<String> = self.end_words().into_iter().collect();
-        let beside = BESIDE.iter().map(|phase| (*phase, self.phase_s(*phase))).filter(|(_, seconds)| *seconds >= 0.5);
+        let beside =
+            BESIDE_TRAINING.iter().map(|phase| (*phase, self.phase_s(*phase))).filter(|(_, seconds)| *seconds >= 0.5);
         let beside: Vec<_> =
             beside.map(|(phase, seconds)| format!("{} {}", phase_words(phase), duration(seconds))).collect();
         if !beside.is_empty() {
@@ -216,9 +217,9 @@ impl RunSummary<'_> {
             gpu_s: (totals.gpu_s > 0.0).then_some(totals.gpu_s),
             gpu_idle_s: totals.gpu_idle_s,
             energy_j: (totals.power_s > 0.0).then_some(totals.energy_j),
-            cost: cost(cost::ALL),
-            idle_cost: cost(cost::IDLE),
-            waiting_cost: cost(cost::WAITING),
+            cost: cost(cost::ALL_GPUS),
+            idle_cost: cost(cost::WHILE_IDLE),
+            waiting_cost: cost(cost::WHILE_WAITING),
             episodes: episodes.into_iter().map(EpisodeNumbers::new).collect(),
             more_episodes,
             end: self.story.and_then(|story| story.end.as_ref()).map(|(_, end)| end),
@@ -241,8 +242,8 @@ impl RunSummary<'_> {
     fn gpu_words(&self) -> Option<String> {
         let parts = cost::parts(self.totals, self.price);
         let paid = |cost: &str| if cost.is_empty() { String::new() } else { format!(" ({cost})") };
-        let all = parts.iter().find(|part| part.what == cost::ALL)?;
-        let idle = parts.iter().find(|part| part.what == cost::IDLE);
+        let all = parts.iter().find(|part| part.what == cost::ALL_GPUS)?;
+        let idle = parts.iter().find(|part| part.what == cost::WHILE_IDLE);
         let idle = idle.map(|idle| format!(", {} {}{}", idle.share, idle.what, paid(&idle.cost))).unwrap_or_default();
         Some(format!("GPU time: {}{}{idle}.", all.time, paid(&all.cost)))
     }
@@ -258,7 +259,7 @@ impl RunSummary<'_> {
         let mut points: Vec<Point> = Vec::new();
         let split = self.totals.split_s.shares_of(self.totals.split_s.total());
         for activity in LOST_ACTIVITIES {
-            let Some(share) = split.map(|split| split[activity]).filter(|share| *share >= LEAST_SHARE) else {
+            let Some(share) = split.map(|split| split[activity]).filter(|share| *share >= LEAST_SAID_SHARE) else {
                 continue;
             };
             let seconds = self.totals.split_s[activity];
@@ -282,12 +283,12 @@ impl RunSummary<'_> {
             !cause.verdict.is_healthy() && !matches!(cause.verdict.class, Class::Idle | Class::Unknown)
         };
         let mut causes: Vec<&CauseTime> = self.totals.causes().iter().filter(is_named).collect();
-        causes.retain(|cause| cause.split_s[activity] >= (LEAST_PART * seconds).max(1.0));
+        causes.retain(|cause| cause.split_s[activity] >= (LEAST_NAMED_PART * seconds).max(1.0));
         causes.sort_by(|a, b| b.split_s[activity].total_cmp(&a.split_s[activity]));
         let parts = causes.into_iter().take(PARTS).map(|cause| {
             let name = verdict_name(cause.verdict.class, cause.verdict.cause);
             let part_s = cause.split_s[activity];
-            let is_all = part_s >= (1.0 - LEAST_SHARE) * seconds;
+            let is_all = part_s >= (1.0 - LEAST_SAID_SHARE) * seconds;
             let part = if is_all { "all".to_owned() } else { duration(part_s) };
             format!("{part} of it: {name}")
         });
@@ -384,7 +385,7 @@ fn output(end: &JobEnd) -> Option<Section> {
     // Never at the begin of a line, where Markdown could take it for the end of the block.
     let lines = end.output_lines.iter().take(OUTPUT_LINES_SHOWN).map(|line| {
         let text = line.trim_start();
-        let indent = (line.len() - text.len()).min(INDENT);
+        let indent = (line.len() - text.len()).min(OUTPUT_INDENT);
         (format!("    {}", " ".repeat(indent)), fit(text, EPISODE_TEXT))
     });
     let after = counted(end.lines_after, "line follows it.", "lines follow it.");
