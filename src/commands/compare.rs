@@ -4,27 +4,43 @@ use std::path::Path;
 
 use anyhow::Context;
 
-use super::document::{self, DocumentFormat};
-use super::{diagnose, print};
+use super::{diagnose, document, print};
 use crate::cli::CompareArgs;
 use crate::config::Settings;
 use trainmon_attach::runs::traces;
 use trainmon_attach::runs::whole::{self, ReadRun};
 use trainmon_base::errors::{self, ExitCode, Failure};
 use trainmon_diagnosis::diagnosis::Verdict;
-use trainmon_outputs::{html, markdown, text};
+use trainmon_outputs::document::{Document, has_ending};
+use trainmon_outputs::text;
 use trainmon_views::comparison::traces::{ComparedTrace, TraceComparison};
 use trainmon_views::comparison::{AnyComparison, ComparedRun, Comparison};
 
-/// What it writes.
-const FORMATS: [DocumentFormat; 3] = [DocumentFormat::Html, DocumentFormat::Markdown, DocumentFormat::Json];
+/// Ending of a file for programs.
+const JSON: &str = "json";
 /// Most rows of a table of traces or profiles in JSON.
 const TRACE_ROWS: usize = 100;
 
+/// What it writes into a file.
+enum Format {
+    /// For people.
+    Document(&'static Document),
+    /// For programs.
+    Json,
+}
+
+impl Format {
+    fn of_path(path: &Path) -> Result<Self, Failure> {
+        if has_ending(path, &[JSON]) {
+            return Ok(Self::Json);
+        }
+        document::of_path("compare", path, &[JSON]).map(Self::Document)
+    }
+}
+
 /// Reads both runs and says what changed.
 pub fn run(settings: &Settings, arguments: &CompareArgs) -> anyhow::Result<ExitCode> {
-    let format = |path| DocumentFormat::of_path("compare", path, &FORMATS);
-    let format = arguments.output.as_deref().map(format).transpose()?;
+    let format = arguments.output.as_deref().map(Format::of_path).transpose()?;
     let limit = arguments.fail_if_slower;
     let paths = [arguments.before.as_path(), &arguments.after];
     if are_traces(paths)? {
@@ -63,7 +79,7 @@ pub(super) fn are_traces(paths: [&Path; 2]) -> anyhow::Result<bool> {
 fn say(
     settings: &Settings,
     arguments: &CompareArgs,
-    format: Option<DocumentFormat>,
+    format: Option<Format>,
     comparison: &impl AnyComparison,
 ) -> anyhow::Result<ExitCode> {
     match (&arguments.output, format) {
@@ -111,16 +127,10 @@ fn name(path: &Path) -> String {
     path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 
-fn write(
-    settings: &Settings,
-    comparison: &impl AnyComparison,
-    path: &Path,
-    format: DocumentFormat,
-) -> anyhow::Result<()> {
+fn write(settings: &Settings, comparison: &impl AnyComparison, path: &Path, format: Format) -> anyhow::Result<()> {
     let bytes = match format {
-        DocumentFormat::Html => html::comparison(&comparison.page()).into_bytes(),
-        DocumentFormat::Markdown => markdown::comparison(&comparison.page()).into_bytes(),
-        DocumentFormat::Json => {
+        Format::Document(document) => (document.comparison)(&comparison.page()).into_bytes(),
+        Format::Json => {
             let mut bytes = Vec::new();
             trainmon_base::text::json::pretty(&mut bytes, &comparison.json())?;
             bytes

@@ -5,45 +5,22 @@ use std::path::Path;
 
 use crate::config::Settings;
 use trainmon_base::errors::Failure;
+use trainmon_outputs::document::Document;
 use trainmon_outputs::whole_file::WholeFile;
+use trainmon_outputs::{DOCUMENTS, markdown};
 
-/// A format, by the ending of its file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DocumentFormat {
-    /// One file that loads nothing.
-    Html,
-    /// For a ticket or a chat.
-    Markdown,
-    /// For programs.
-    Json,
-}
-
-impl DocumentFormat {
-    /// The endings of this format, the usual one first.
-    fn endings(self) -> &'static [&'static str] {
-        match self {
-            Self::Html => &["html", "htm"],
-            Self::Markdown => &["md", "markdown"],
-            Self::Json => &["json"],
-        }
+/// The format of a command's document. `others` are endings that the command writes besides. Standard output gets Markdown.
+pub fn of_path(command: &str, path: &Path, others: &[&str]) -> Result<&'static Document, Failure> {
+    if path == Path::new("-") {
+        return Ok(&markdown::DOCUMENT);
     }
-
-    /// One of the formats that a command writes. Standard output gets Markdown, which can be read there.
-    pub fn of_path(command: &str, path: &Path, formats: &[Self]) -> Result<Self, Failure> {
-        if path == Path::new("-") {
-            return Ok(Self::Markdown);
-        }
-        let ending = path.extension().map(|ending| ending.to_ascii_lowercase());
-        let ending = ending.as_deref().and_then(|ending| ending.to_str()).unwrap_or_default();
-        let found = formats.iter().find(|format| format.endings().contains(&ending));
-        found.copied().ok_or_else(|| {
-            let usual: Vec<String> =
-                formats.iter().filter_map(|format| Some(format!(".{}", format.endings().first()?))).collect();
-            let (last, others) = usual.split_last().map_or(("", &[][..]), |(last, others)| (last.as_str(), others));
-            let endings = format!("{} or {last}", others.join(", "));
-            Failure::usage(format!("{command} -o {}: name a file that ends in {endings}", path.display()))
-        })
-    }
+    Document::of_ending(path).ok_or_else(|| {
+        let usual = DOCUMENTS.iter().filter_map(|document| document.endings.first()).chain(others);
+        let usual: Vec<String> = usual.map(|ending| format!(".{ending}")).collect();
+        let (last, others) = usual.split_last().map_or(("", &[][..]), |(last, others)| (last.as_str(), others));
+        let endings = format!("{} or {last}", others.join(", "));
+        Failure::usage(format!("{command} -o {}: name a file that ends in {endings}", path.display()))
+    })
 }
 
 /// Writes the document, and gives whether it went into a file. Only now: an error before leaves no empty file.

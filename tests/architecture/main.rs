@@ -85,6 +85,7 @@ const KNOWN_TYPES: &[Excused] = &[
 /// Constants that several files have for themselves, as each file's name says.
 const PLAIN_CONSTANTS: &[Excused] = &[
     ("CAUSE", "every cause is one"),
+    ("DOCUMENT", "every format of documents is one; py-spy writes into another"),
     ("BY_THREADS", "how sure a cause is of itself"),
     ("NUMBERS", "every table of thresholds has its own"),
     ("COLUMNS TIMELINES CHART_MAX BAR NARROW WIDE WIDTH", "the layout of a page or a file"),

@@ -8,6 +8,7 @@ mod profile;
 
 use std::fmt::Write;
 
+use super::document::Document;
 use trainmon_base::text::format::{UNMEASURED, whole_percent as percent};
 use trainmon_base::text::{fit, sanitize};
 use trainmon_base::zone;
@@ -29,11 +30,14 @@ const UPLOT: &str = include_str!("../assets/report/uPlot.iife.min.js");
 const UPLOT_STYLE: &str = include_str!("../assets/report/uPlot.min.css");
 const UPLOT_LICENSE: &str = include_str!("../assets/report/LICENSE-uPlot");
 
+/// One file, to attach or to open.
+pub const DOCUMENT: Document = Document { endings: &["html", "htm"], run, profile, comparison };
+
 /// A command line is cut here in the head; the environment has all of it.
 const COMMAND: usize = 120;
 
 /// The report as an HTML document.
-pub fn html(report: &RunReport<'_>) -> String {
+pub fn run(report: &RunReport<'_>) -> String {
     let mut out = String::with_capacity(200_000);
     let verdict = report.verdict().map(|(verdict, _)| verdict);
     let title = report.title.clone().unwrap_or_else(|| verdict.map_or_else(|| "trainmon".to_owned(), headline));

@@ -93,7 +93,14 @@ fn full_run(seconds: u64) -> WholeRun {
 }
 
 fn page(run: &WholeRun, header: &Header, note: Option<&str>) -> String {
-    html(&RunReport { run, header, note: note.map(str::to_owned), zone: TimeZone::UTC, price: None, title: None })
+    super::run(&RunReport {
+        run,
+        header,
+        note: note.map(str::to_owned),
+        zone: TimeZone::UTC,
+        price: None,
+        title: None,
+    })
 }
 
 #[test]
@@ -148,7 +155,7 @@ fn a_title_names_the_report_and_is_no_markup() {
     let (run, header) = (run(3, verdict()), header("python train.py"));
     let title = Some("ResNet <b>, 8 & 4".to_owned());
     let report = RunReport { run: &run, header: &header, note: None, zone: TimeZone::UTC, price: None, title };
-    let page = html(&report);
+    let page = super::run(&report);
     let title = "ResNet &lt;b&gt;, 8 &amp; 4";
     assert!(page.contains(&format!("<title>{title} – trainmon report</title>")), "{page}");
     assert!(page.contains(&format!("<p><strong>{title}</strong></p>")) && page.contains("<h1>DATA LOADER"));

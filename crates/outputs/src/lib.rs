@@ -3,6 +3,7 @@
 
 pub mod anonymize;
 pub mod csv;
+pub mod document;
 pub mod events;
 pub mod explanation;
 pub mod html;
@@ -22,3 +23,8 @@ pub mod text;
 pub mod trace;
 pub mod trace_out;
 pub mod whole_file;
+
+use document::Document;
+
+/// The formats of `report` and `compare`; messages list them in this order.
+pub const DOCUMENTS: &[&Document] = &[&html::DOCUMENT, &markdown::DOCUMENT];

@@ -3,6 +3,7 @@
 //! Names, command lines and reasons come from outside: each goes onto one line, and what Markdown would read as markup is
 //! escaped (CommonMark 2.4, and GitHub's tables, strikethrough and formulas). Commands are code spans.
 
+use super::document::Document;
 use trainmon_base::text::format::{Unit, in_unit, precise, whole_percent as percent};
 use trainmon_base::text::{fit, sanitize};
 use trainmon_base::zone;
@@ -13,6 +14,9 @@ use trainmon_views::report::{
     Column, Point, Section, SectionBody, explain_command, headline, own_cost, phase_words, pid_words, sections,
 };
 use trainmon_views::run_report::RunReport;
+
+/// Standard output gets it too, because it can be read there.
+pub const DOCUMENT: Document = Document { endings: &["md", "markdown"], run, profile, comparison };
 
 /// A command line is cut here; its beginning says which job it was.
 const COMMAND: usize = 200;

@@ -1,11 +1,13 @@
 //! The GPUs: which of them the job uses, how busy they were, and how much of that was for the job.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
 
 use super::GpuChoice;
 use super::delta::{copied, delta, span};
 use super::device::GpuUse;
-use super::frame::{GpuLink, GpuProcessRates, GpuRates};
 use super::levels::SHORT_INTERVAL_S;
 use trainmon_sample::{Gpm, GpuProcess, GpuReading, GpuSample, JobSample, ProcessSample, Sample};
 
@@ -15,6 +17,117 @@ const PCIE_LANE_BYTES_S: [f64; 6] = [250e6, 500e6, 985e6, 1969e6, 3938e6, 7563e6
 
 /// A reading this old still says whether the GPU works at all (for identifying waits, not for rates).
 const FRESH_NS: u64 = 3_000_000_000;
+
+/// One GPU in the interval.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct GpuRates {
+    /// NVML index.
+    pub index: u32,
+    /// UUID.
+    pub uuid: Option<Arc<str>>,
+    /// Product name, raw.
+    pub name: Option<Arc<str>>,
+    /// The job uses it.
+    pub attached: bool,
+    /// It no longer answers.
+    pub lost: bool,
+    /// Values come from the simulated GPU.
+    pub simulated: bool,
+    /// Utilization over the interval, percent: mean of the samples buffer if there is one, else the last reading.
+    pub utilization_pct: Option<f64>,
+    /// The job's own part of it, percent.
+    pub job_utilization_pct: Option<f64>,
+    /// Memory controller use, percent.
+    pub memory_utilization_pct: Option<f64>,
+    /// Memory used, bytes.
+    pub memory_used_bytes: Option<u64>,
+    /// Memory fitted, bytes.
+    pub memory_total_bytes: Option<u64>,
+    /// Memory held by the job, bytes.
+    pub job_memory_bytes: Option<u64>,
+    /// Power, watts (from the energy counter if it moves, else the reading).
+    pub power_w: Option<f64>,
+    /// Power limit, watts.
+    pub power_limit_w: Option<f64>,
+    /// Temperature, °C.
+    pub temperature_c: Option<u32>,
+    /// SM clock, MHz.
+    pub sm_clock_mhz: Option<u32>,
+    /// Highest SM clock, MHz.
+    pub sm_clock_max_mhz: Option<u32>,
+    /// Memory clock, MHz.
+    pub memory_clock_mhz: Option<u32>,
+    /// Highest memory clock, MHz.
+    pub memory_clock_max_mhz: Option<u32>,
+    /// Clock event reasons, bit mask.
+    pub clock_event_reasons: Option<u64>,
+    /// PCIe receive, bytes per second in a 20 ms window.
+    pub pcie_rx_bytes_per_s: Option<f64>,
+    /// PCIe send.
+    pub pcie_tx_bytes_per_s: Option<f64>,
+    /// The link's capacity in one direction, bytes per second.
+    pub pcie_capacity_bytes_per_s: Option<f64>,
+    /// Current PCIe generation: an idle GPU trains its link down.
+    pub pcie_generation: Option<u32>,
+    /// Current PCIe width, lanes.
+    pub pcie_width: Option<u32>,
+    /// Highest PCIe generation of GPU and slot.
+    pub pcie_generation_max: Option<u32>,
+    /// Highest PCIe width of GPU and slot.
+    pub pcie_width_max: Option<u32>,
+    /// Uncorrected ECC errors since driver load.
+    pub ecc_uncorrected: Option<u64>,
+    /// Whether MIG is on.
+    pub mig: Option<bool>,
+    /// SMs active, percent (GPM).
+    pub sm_active_pct: Option<f64>,
+    /// Tensor cores active, percent (GPM).
+    pub tensor_active_pct: Option<f64>,
+    /// DRAM bandwidth used, percent (GPM).
+    pub dram_active_pct: Option<f64>,
+    /// Encoder use, percent.
+    pub encoder_pct: Option<u32>,
+    /// Decoder use, percent.
+    pub decoder_pct: Option<u32>,
+    /// Processes outside the job.
+    pub others: Vec<GpuProcess>,
+    /// PIDs of the job on it, if NVML's PIDs are from trainmon's namespace.
+    pub job_pids: Vec<u32>,
+    /// All processes on it, the job's first, then by memory held.
+    pub processes: Vec<GpuProcessRates>,
+}
+
+/// A process on a GPU.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GpuProcessRates {
+    /// PID in the host's PID namespace.
+    pub pid: u32,
+    /// Whether it belongs to the job; `None` if NVML's PIDs are from another namespace, so that it is unclear.
+    pub ours: Option<bool>,
+    /// GPU memory held, bytes.
+    pub memory_bytes: Option<u64>,
+    /// SM utilization of this process in the interval, 0–100.
+    pub sm_utilization_pct: Option<u32>,
+    /// Whether it runs compute work; false for graphics only.
+    pub compute: bool,
+}
+
+/// How the job's GPUs were identified.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum GpuLink {
+    /// NVML lists a process of the tree on the GPU.
+    Processes,
+    /// A process of the tree has `/dev/nvidiaN` open.
+    OpenDevice,
+    /// `CUDA_VISIBLE_DEVICES` of the target names it.
+    VisibleDevices,
+    /// `--gpu` names it.
+    Chosen,
+    /// The job uses no GPU that trainmon can see.
+    #[default]
+    None,
+}
 
 /// What the other parts need to know about the GPUs.
 #[derive(Debug, Default)]

@@ -3,8 +3,9 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::delta::{add, by_key, delta, rate, span};
-use super::frame::{CpuRates, HostRates, NetRates};
 use trainmon_sample::{CpuTimes, HostSample, NetInterface, Pressure, Sample};
 
 /// Interfaces on top of others: their bytes would count twice, along with those of the cards that carry them.
@@ -13,6 +14,69 @@ const VIRTUAL: [&str; 12] =
 
 /// Most interfaces listed individually; the totals count all.
 const MOST_NETS: usize = 32;
+
+/// The host in the interval.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct HostRates {
+    /// Use of each CPU, percent, with its number.
+    pub cpus: Vec<CpuRates>,
+    /// Use of the CPUs that the job may run on, percent of all of them.
+    pub allowed_cpu_pct: Option<f64>,
+    /// CPU use of everything outside the job on the allowed CPUs, percent of one CPU.
+    pub others_cpu_pct: Option<f64>,
+    /// Share of the allowed CPUs' time taken by the hypervisor, percent.
+    pub steal_pct: Option<f64>,
+    /// Load averages.
+    pub load: Option<[f32; 3]>,
+    /// Memory in use (total minus available), bytes.
+    pub memory_used_bytes: Option<u64>,
+    /// Memory available, bytes.
+    pub memory_available_bytes: Option<u64>,
+    /// Memory fitted, bytes.
+    pub memory_total_bytes: Option<u64>,
+    /// Pages swapped in per second.
+    pub swap_in_per_s: Option<f64>,
+    /// File pages read again soon after eviction, per second.
+    pub refaults_per_s: Option<f64>,
+    /// PSI: percent of the interval in which some task waited for a CPU.
+    pub psi_cpu_some_pct: Option<f64>,
+    /// PSI: percent in which some task waited for I/O.
+    pub psi_io_some_pct: Option<f64>,
+    /// PSI: percent in which some task waited for memory.
+    pub psi_memory_some_pct: Option<f64>,
+    /// Bytes per second received on all interfaces except loopback.
+    pub net_rx_bytes_per_s: Option<f64>,
+    /// Bytes per second sent.
+    pub net_tx_bytes_per_s: Option<f64>,
+    /// Each interface counted in the two totals, in the kernel's order, at most 32.
+    pub net: Vec<NetRates>,
+}
+
+/// One network interface in the interval.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct NetRates {
+    /// Name, raw.
+    pub name: Arc<str>,
+    /// Bytes per second received.
+    pub rx_bytes_per_s: Option<f64>,
+    /// Bytes per second sent.
+    pub tx_bytes_per_s: Option<f64>,
+}
+
+/// One CPU in the interval, percent of its time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct CpuRates {
+    /// CPU number.
+    pub cpu: u16,
+    /// Whether the job may run on it.
+    pub allowed: bool,
+    /// Busy: user, nice, system and interrupts.
+    pub busy_pct: f32,
+    /// Idle with I/O outstanding.
+    pub iowait_pct: f32,
+    /// Taken by the hypervisor.
+    pub steal_pct: f32,
+}
 
 pub(super) fn fold(before: Option<&Sample>, sample: &Sample, job_cpu_pct: Option<f64>) -> HostRates {
     let Some(host) = sample.host.as_deref() else { return HostRates::default() };

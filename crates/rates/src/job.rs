@@ -1,13 +1,17 @@
 //! The job and its processes: CPU, run-queue delay and I/O over the interval between two readings of the tree.
 
 use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
 
 use super::delta::{Scheduled, add, by_key, copied, delta, rate, share, span};
-use super::frame::{JobRates, ProcessRates};
 use super::levels::WORTH_IT;
 use super::short_lived::ShortLived;
 use super::threads::{ThreadFold, ThreadRates, ThreadRoleRates};
-use trainmon_sample::{IoCounters, JobSample, OutlookSample, ProcessId, ProcessSample, Sample};
+use trainmon_sample::{
+    IoCounters, JobSample, OutlookSample, ProcessId, ProcessRole, ProcessSample, ProgressBar, Sample,
+};
 
 /// Bytes of a page, the unit of faults and refaults.
 pub const PAGE: f64 = 4096.0;
@@ -69,6 +73,111 @@ pub struct ProcessDelta {
     pub read_bytes_per_s: Option<f64>,
     /// Bytes per second sent to storage.
     pub write_bytes_per_s: Option<f64>,
+}
+
+/// The job as a whole.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct JobRates {
+    /// CPU use, percent of one CPU.
+    pub cpu_pct: Option<f64>,
+    /// Share of the job's runnable time spent queueing for a CPU, 0–1.
+    pub run_delay_share: Option<f64>,
+    /// Number of CPUs that the job may use.
+    pub cpus_allowed: Option<u32>,
+    /// Physical cores behind those CPUs: hardware threads of one core count once.
+    pub cores_allowed: Option<u32>,
+    /// CFS quota in CPUs, if set.
+    pub cpu_quota_cores: Option<f64>,
+    /// Share of enforcement periods in which the cgroup was throttled, 0–1.
+    pub throttled_share: Option<f64>,
+    /// Sum of resident sets, bytes.
+    pub rss_bytes: Option<u64>,
+    /// Memory of the job with shared pages counted once, bytes, as of the last readings of its processes; only where jobs are
+    /// followed for days.
+    #[serde(default)]
+    pub pss_bytes: Option<u64>,
+    /// The last progress bar in the job's output, if that is a file; only where jobs are followed for days.
+    #[serde(default)]
+    pub progress: Option<ProgressBar>,
+    /// Bytes per second fetched from storage.
+    pub read_bytes_per_s: Option<f64>,
+    /// Bytes per second sent to storage.
+    pub write_bytes_per_s: Option<f64>,
+    /// Bytes per second through read calls, page cache hits included.
+    pub read_chars_per_s: Option<f64>,
+    /// Bytes per second through write calls.
+    pub write_chars_per_s: Option<f64>,
+    /// Read calls per second.
+    pub read_calls_per_s: Option<f64>,
+    /// Page faults served from storage, per second.
+    pub major_faults_per_s: Option<f64>,
+    /// The cgroup is frozen, as by `docker pause`.
+    pub frozen: bool,
+    /// The command that thaws it, if known.
+    pub thaw: Option<Arc<str>>,
+    /// Memory limit of the cgroup, bytes.
+    pub memory_limit_bytes: Option<u64>,
+    /// Memory charged to the cgroup, bytes.
+    pub memory_cgroup_bytes: Option<u64>,
+    /// File pages of the cgroup read again soon after eviction, per second.
+    pub refaults_per_s: Option<f64>,
+    /// Read limits on the cgroup: bytes per second, operations per second.
+    pub io_read_limit: (Option<u64>, Option<u64>),
+    /// Threads of the job that were on a CPU or queueing for at least a tenth of the interval: the measure for more
+    /// runnable threads than CPUs.
+    pub active_threads: Option<u32>,
+    /// A machine-learning library that the job has mapped.
+    pub library: Option<Arc<str>>,
+    /// Device files of accelerators that the job uses and trainmon cannot read.
+    #[serde(default)]
+    pub accelerators: Vec<Arc<str>>,
+    /// Number of threads.
+    pub thread_count: u32,
+    /// Seconds since the target started.
+    pub age_s: Option<f64>,
+}
+
+/// One process of the job, for the table.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct ProcessRates {
+    /// Which process.
+    pub id: ProcessId,
+    /// Parent PID.
+    pub parent: u32,
+    /// Role.
+    pub role: ProcessRole,
+    /// Command line, raw: sanitize before showing.
+    pub command: Arc<str>,
+    /// `comm`, raw.
+    pub comm: Arc<str>,
+    /// Owner.
+    pub uid: Option<u32>,
+    /// Nice value, −20 (most favorable) to 19.
+    pub nice: Option<i32>,
+    /// State letter.
+    pub state: char,
+    /// CPU use, percent of one CPU.
+    pub cpu_pct: Option<f64>,
+    /// CPU time since its start, seconds.
+    pub cpu_time_s: Option<f64>,
+    /// Share of runnable time spent queueing, 0–1.
+    pub run_delay_share: Option<f64>,
+    /// Resident set, bytes.
+    pub rss_bytes: u64,
+    /// Bytes per second through read calls, page cache hits included.
+    pub read_chars_per_s: Option<f64>,
+    /// Bytes per second fetched from storage.
+    pub read_bytes_per_s: Option<f64>,
+    /// Bytes per second sent to storage.
+    pub write_bytes_per_s: Option<f64>,
+    /// Page faults served from memory, per second.
+    pub minor_faults_per_s: Option<f64>,
+    /// Page faults served from storage, per second.
+    pub major_faults_per_s: Option<f64>,
+    /// Threads.
+    pub threads: u32,
+    /// GPU memory held, bytes, over all GPUs.
+    pub gpu_memory_bytes: Option<u64>,
 }
 
 /// State letter of the target's first thread: `X` once it is gone, `?` if unknown.

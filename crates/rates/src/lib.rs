@@ -34,10 +34,12 @@ pub use gpu_choice::GpuChoice;
 pub use job::PAGE;
 
 use delta::{rate, span};
-use frame::{HostRates, StorageRates};
+
 use gpu::GpuFold;
+use host::HostRates;
 use job::JobFold;
 use other_processes::OtherProcesses;
+use storage::StorageRates;
 use trainmon_sample::Sample;
 
 /// CLOCK_MONOTONIC stops during suspend, CLOCK_BOOTTIME does not (clock_gettime(2)). If they drift apart by more than

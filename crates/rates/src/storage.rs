@@ -3,9 +3,10 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::delta::{by_key, copied, delta, rate, span};
-use super::frame::{DeviceRates, MountRates, StorageRates};
-use trainmon_sample::{BlockDevice, DataMount, Sample};
+use trainmon_sample::{BlockDevice, DataMount, MountKind, Sample};
 
 /// `/proc/diskstats` counts in sectors of 512 bytes, whatever the disk's own sector size
 /// (Documentation/admin-guide/iostats.rst).
@@ -16,6 +17,84 @@ const NEVER: [&str; 4] = ["loop", "ram", "zram", "sr"];
 
 /// Block devices built on others, which would count twice, along with their members.
 const STACKED: [&str; 3] = ["dm-", "md", "bcache"];
+
+/// Storage in the interval. The totals cover the disks that hold the job's data files; if those are unknown, all whole
+/// disks, and `data_devices_known` is false.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct StorageRates {
+    /// The totals below are of the job's own disks.
+    pub data_devices_known: bool,
+    /// Bytes per second read.
+    pub read_bytes_per_s: Option<f64>,
+    /// Bytes per second written.
+    pub write_bytes_per_s: Option<f64>,
+    /// Highest utilization among the disks, percent.
+    pub utilization_pct: Option<f64>,
+    /// Mean time of an I/O, milliseconds.
+    pub await_ms: Option<f64>,
+    /// Reads per second.
+    pub reads_per_s: Option<f64>,
+    /// Mean size of a read, bytes.
+    pub read_size_bytes: Option<f64>,
+    /// Mean queue length.
+    pub queue: Option<f64>,
+    /// Whole disks.
+    pub devices: Vec<DeviceRates>,
+    /// Mounts with data files of the job.
+    pub mounts: Vec<MountRates>,
+}
+
+/// One whole disk in the interval.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct DeviceRates {
+    /// Kernel name.
+    pub name: Arc<str>,
+    /// It holds data files of the job.
+    pub data: bool,
+    /// Bytes per second read.
+    pub read_bytes_per_s: f64,
+    /// Bytes per second written.
+    pub write_bytes_per_s: f64,
+    /// Reads per second.
+    pub reads_per_s: f64,
+    /// Writes per second.
+    pub writes_per_s: f64,
+    /// Mean time of an I/O, milliseconds; `None` without I/O.
+    pub await_ms: Option<f64>,
+    /// Mean time of a read, milliseconds; `None` without reads.
+    pub read_await_ms: Option<f64>,
+    /// Mean time of a write, milliseconds; `None` without writes.
+    pub write_await_ms: Option<f64>,
+    /// Mean queue length.
+    pub queue: f64,
+    /// Share of time with at least one I/O in flight, percent.
+    pub utilization_pct: f64,
+}
+
+/// One mount in the interval.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct MountRates {
+    /// Mount point, raw.
+    pub mount_point: Arc<str>,
+    /// Type.
+    pub fs_type: Arc<str>,
+    /// Kind of storage.
+    pub kind: MountKind,
+    /// Whole disks underneath.
+    pub disks: Vec<Arc<str>>,
+    /// Data files of the job on it, open or mapped now or within the last few minutes.
+    pub files: u32,
+    /// Some of these files, full paths as the process sees them, raw, at most 8.
+    pub examples: Vec<Arc<str>>,
+    /// Bytes per second read from the whole disks underneath, by any process; `None` if the disks are unknown.
+    pub disks_read_bytes_per_s: Option<f64>,
+    /// Bytes per second written to the whole disks underneath, by any process.
+    pub disks_write_bytes_per_s: Option<f64>,
+    /// NFS: bytes per second read from the server.
+    pub nfs_read_bytes_per_s: Option<f64>,
+    /// NFS: mean round trip of a READ, milliseconds.
+    pub nfs_read_rtt_ms: Option<f64>,
+}
 
 pub(super) fn fold(before: Option<&Sample>, sample: &Sample) -> StorageRates {
     let Some(storage) = sample.storage.as_deref() else { return StorageRates::default() };

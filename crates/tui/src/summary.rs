@@ -136,7 +136,12 @@ mod tests {
         // Nine seconds of imports, then 13 steps a second, which the loop's own variable shows after four seconds.
         let mut totals = Totals::default();
         for second in 0..31 {
-            let counted = CountedSteps { per_s: 13.0, variable: "step in train (train.py)".into(), place: None };
+            let counted = CountedSteps {
+                per_s: 13.0,
+                variable: "step in train (train.py)".into(),
+                place: None,
+                unit: Default::default(),
+            };
             let mut frame = frame(second);
             frame.ranks[0].steps = None;
             frame.ranks[0].counted = (second >= 13).then_some(counted);

@@ -11,8 +11,8 @@ use trainmon_base::text::format::{
     SURE, UNMEASURED, largest_first, precise, precise_in_unit, step_time, sureness, whole_percent as percent,
 };
 use trainmon_diagnosis::diagnosis::verdict::{
-    Advice, Class, Evidence, Finding, GpuIdle, Hottest, MainThread, Phase, PlanStep, Rank, Stages, StepSource, Steps,
-    Subject, Unavailable, WorkerVerdict,
+    Advice, Class, Evidence, Finding, GpuIdle, Hottest, MainThread, Phase, Rank, Stages, StepSource, Steps, Subject,
+    Unavailable, WorkerVerdict,
 };
 use trainmon_diagnosis::diagnosis::{Verdict, causes};
 use trainmon_profiles::account::ProfileSource;

@@ -55,6 +55,7 @@ pub(super) fn verdict() -> Verdict {
             count: Some(15),
             stall_every: Some(4),
             source: None,
+            unit: Default::default(),
         },
         workers: vec![worker(1301), worker(1302)],
         evidence: vec![
@@ -87,6 +88,7 @@ pub(super) fn verdict() -> Verdict {
             cause: Some(Cause::UnderFilled),
             confidence: 0.4,
             text: "Power stays under half of its limit while the device is busy.".to_owned(),
+            share: None,
         }],
         culprits: vec![Culprit {
             kind: CulpritKind::Line,

@@ -55,10 +55,10 @@ pub fn rests_on(verdict: &Verdict, source: SourceId) -> bool {
     let has_signals = verdict.evidence.iter().any(is_read);
     match source {
         SourceId::Job => true,
-        SourceId::Host | SourceId::Storage => has_signals,
         SourceId::Gpu => has_signals || verdict.gpu_idle.is_some(),
         SourceId::Stacks => {
             verdict.main_thread.is_some() || verdict.workers.iter().any(|worker| worker.stages.is_some())
         }
+        _ => has_signals,
     }
 }

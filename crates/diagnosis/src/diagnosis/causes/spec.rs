@@ -55,13 +55,13 @@ impl Confirmed {
 /// }
 ///
 /// pub(super) const CAUSE: CauseSpec = CauseSpec {
-///     headline: "a slow disk",
+///     headline: "slow answers of the disk",
 ///     brief: "each read takes long",
 ///     meaning: "each read from the disk takes long",
 ///     rule: &[LOOP_LOSES, SOURCE_IS_SLOW, "the disk with the data takes at least `slow_answer` per I/O"],
 ///     judge: |case| {
 ///         let slow = case.window.io.await_ms.is_some_and(|ms| ms >= SLOW_ANSWER);
-///         if slow { source::judgment(case, Cause::SlowDisk, INFERRED.value) } else { None }
+///         if slow { source::judgment(case, Cause::SlowAnswers, INFERRED.value) } else { None }
 ///     },
 ///     signals: &[DISKS, WORKER_WAIT, MAIN_WAIT],
 ///     source: "kernel Documentation/admin-guide/iostats.rst: the time that I/Os took, divided by their number",
@@ -76,7 +76,7 @@ impl Confirmed {
 /// };
 /// ```
 ///
-/// It is declared in `mod.rs`, by `mod slow_disk;` and by its line in the list: `SlowDisk = slow_disk, "slow-disk";`.
+/// It is declared in `mod.rs`, by `mod slow_answers;` and by its line in the list: `SlowAnswers = slow_answers, "slow-answers";`.
 #[derive(Debug, Clone, Copy)]
 pub struct CauseSpec {
     /// Class it belongs to.
