@@ -31,6 +31,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("streams", &["foreground"]),
     ("zone", &[]),
     ("profiles", &[]),
+    ("libraries", &[]),
     ("sample", &[]),
     ("sources", &[]),
     ("profiling", &[]),

@@ -95,6 +95,7 @@ const PLACES: &[(&str, &str, &str)] = &[
     ("crates/base/src/text/format.rs", "cores", "a unit in the JSON"),
     ("crates/base/src/errors.rs", "os error", "what is cut from an error's text"),
     ("crates/waits/src/stacks/reading.rs", "feeder", "names that people give to functions"),
+    ("crates/libraries/src/table.rs", "trainer", "names of classes"),
     ("crates/waits/src/stacks/patterns.rs", "trainer", "file names of frameworks"),
     ("crates/diagnosis/src/diagnosis/causes/states.rs", "trainer", "a class of Hugging Face"),
     ("docs/how-it-knows.md", "trainer", "a class of Hugging Face"),

@@ -45,14 +45,14 @@ impl JobKind {
 named_enum! {
     /// What a loop counts.
     #[derive(Default)]
-    pub enum Unit {
+    pub enum StepUnit {
         /// Steps of an optimizer, or turns of a loop.
         #[default]
         Step = "steps",
         /// Trees of a boosted or random forest.
         Tree = "trees",
-        /// Steps of an environment; one turn may step several environments.
-        EnvironmentStep = "env steps",
+        /// Steps of a rollout: each steps all environments once.
+        EnvironmentStep = "rollout steps",
         /// Rows of a table or examples of a data set.
         Row = "rows",
         /// Passes over the data.
@@ -64,7 +64,7 @@ named_enum! {
     }
 }
 
-impl Unit {
+impl StepUnit {
     /// One of them: `step`, `tree`.
     pub fn one(self) -> &'static str {
         match self {
@@ -74,7 +74,7 @@ impl Unit {
     }
 }
 
-impl fmt::Display for Unit {
+impl fmt::Display for StepUnit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.word())
     }
@@ -82,7 +82,7 @@ impl fmt::Display for Unit {
 
 /// What a function of a library does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+pub enum LibraryPart {
     /// The forward pass of a model.
     Forward,
     /// The optimizer.
@@ -109,7 +109,7 @@ pub enum Part {
 
 /// A setting that advice is about, by the name that PyTorch's DataLoader or torch gives it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Setting {
+pub enum JobSetting {
     /// `num_workers`.
     Workers,
     /// `persistent_workers=True`.
@@ -118,17 +118,21 @@ pub enum Setting {
     Prefetch,
     /// `pin_memory=True`.
     Pin,
-    /// The device that computes: a whole advice.
+    /// The GPU: a whole advice.
     Device,
     /// The number of threads or processes that compute: a whole advice.
     Threads,
     /// How completions are generated: a whole advice.
     Generation,
+    /// How often it validates: a whole advice.
+    Validation,
+    /// How often it saves: a whole advice.
+    Saving,
     /// Environments in processes of their own: a whole advice.
     Environments,
 }
 
-impl Setting {
+impl JobSetting {
     /// All with the name that advice uses.
     pub const NAMES: [(Self, &'static str); 4] = [
         (Self::Workers, "num_workers"),
@@ -146,7 +150,7 @@ pub struct Counter {
     /// Its name.
     pub variable: &'static str,
     /// What it counts.
-    pub unit: Unit,
+    pub unit: StepUnit,
     /// A variable beside it that holds the number at which it begins anew.
     pub total: Option<&'static str>,
 }
@@ -163,10 +167,10 @@ pub struct Library {
     /// Variables that count, the best first.
     pub counters: &'static [Counter],
     /// What its functions do.
-    pub parts: &'static [(Part, Code)],
+    pub parts: &'static [(LibraryPart, Code)],
     /// What a setting is called there. Empty: it has no such setting, and advice on it does not fit. A setting that is not listed has
     /// torch's name.
-    pub settings: &'static [(Setting, &'static str)],
+    pub settings: &'static [(JobSetting, &'static str)],
     /// Its documentation of these settings.
     pub page: &'static str,
 }
@@ -176,7 +180,7 @@ impl Library {
     pub const ALL: &'static [Self] = table::LIBRARIES;
 
     /// Its name of a setting: `None` if that is torch's, empty if it has none.
-    pub fn setting(&self, wanted: Setting) -> Option<&'static str> {
+    pub fn setting(&self, wanted: JobSetting) -> Option<&'static str> {
         self.settings.iter().find(|(setting, _)| *setting == wanted).map(|(_, name)| *name)
     }
 
@@ -191,7 +195,7 @@ impl Library {
     }
 
     /// What a function does, if a library in the table says so.
-    pub fn part(file: &str, function: &str) -> Option<Part> {
+    pub fn part(file: &str, function: &str) -> Option<LibraryPart> {
         let parts = Self::ALL.iter().flat_map(|library| library.parts);
         parts.into_iter().find(|(_, code)| code.is_at(file, function)).map(|(part, _)| *part)
     }
@@ -229,8 +233,8 @@ mod tests {
     #[test]
     fn what_is_counted_has_its_unit() {
         let mut counters = Library::counters("/v/site-packages/xgboost/training.py", "train");
-        assert_eq!(counters.next().map(|(_, counter)| (counter.variable, counter.unit)), Some(("i", Unit::Tree)));
-        assert_eq!(Unit::Tree.one(), "tree");
-        assert_eq!(Unit::Batch.one(), "batch");
+        assert_eq!(counters.next().map(|(_, counter)| (counter.variable, counter.unit)), Some(("i", StepUnit::Tree)));
+        assert_eq!(StepUnit::Tree.one(), "tree");
+        assert_eq!(StepUnit::Batch.one(), "batch");
     }
 }

@@ -11,7 +11,7 @@ use super::chain::paths::ChainRates;
 use super::stacks::ProcessStacks;
 use super::time_split::TimeSplit;
 use super::wait::Wait;
-use trainmon_libraries::Unit;
+use trainmon_libraries::StepUnit;
 use trainmon_rates::frame::{GpuLink, GpuRates, HostRates, JobRates, ProcessRates, StorageRates};
 use trainmon_rates::other_processes::OtherProcesses;
 use trainmon_rates::threads::{ThreadRates, ThreadRoleRates};
@@ -181,7 +181,7 @@ pub struct CountedSteps {
     pub place: Option<ProgressBar>,
     /// What is counted.
     #[serde(default)]
-    pub unit: Unit,
+    pub unit: StepUnit,
 }
 
 /// A wait for a batch, and its place in the run.

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::taxonomy::Activity;
 pub use activity::Activities;
-pub use call_tree::{Call, CallTree};
+pub use call_tree::{CallTree, CodeCall};
 use helpers::{Did, at_work, is_wait_in_fetch, meanwhile};
 use patterns::{Pattern, in_mixed_precision, pattern};
 pub(super) use reading::is_in_loader;
@@ -143,9 +143,7 @@ fn process_stacks(
         let place = places.entry((at, activity)).or_insert_with(|| CodePlace::new(frame, activity));
         tally(samples, [(&mut place.samples, true), (&mut place.leaf, leaf), (&mut place.blocked, blocked)]);
     };
-    let libraries: Vec<Option<&Library>> = if is_rank { libraries(window) } else { Vec::new() };
-    let is_told: Vec<bool> =
-        if is_rank { window.frames.iter().map(call_tree::is_told).collect() } else { Vec::new() };
+    let mut done: Vec<(Activity, &StackCount)> = Vec::new();
     let mut waits_for_threads: Vec<Did> = Vec::new();
     let stacks = main.map_or(&[][..], |thread| &thread.stacks);
     let loops = if is_rank { loops(window, &patterns, stacks) } else { BTreeSet::new() };
@@ -157,32 +155,18 @@ fn process_stacks(
         seen.iter_mut().for_each(|seen| seen.is_loop = loops.contains(&function(seen.frame)));
         let activity = if is_rank { rank_activity(&seen) } else { worker_activity(&seen) };
         let sign = if is_rank { validation_sign(&seen, stepping) } else { None };
-        let counts = [
-            (&mut out.in_fetch, has(&seen, Pattern::Fetch)),
-            (&mut out.validation, sign.is_some()),
-            (&mut out.under_no_grad, sign == Some(ValidationSign::NoGrad)),
-            (&mut out.by_name, sign == Some(ValidationSign::Name)),
-            (&mut out.validated, sign.is_some() && activity == Activity::Forward),
-            (&mut out.fed, is_rank && sign.is_none() && activity.is_input()),
-        ];
-        tally(stack.samples, counts);
+        out.count(&seen, activity, sign, stack.samples);
         if !is_rank && is_wait_in_fetch(&seen, activity) {
             waits_for_threads.push(Did { activity, place: place(&seen), samples: stack.samples });
             continue;
         }
         out.main.add(activity, stack.samples);
         note(place(&seen), activity, stack.samples, waits(&seen));
-        if is_rank {
-            let running: BTreeSet<&str> =
-                seen.iter().filter_map(|seen| (*libraries.get(seen.at)?).map(|library| library.name)).collect();
-            running.into_iter().for_each(|name| add_library(&mut out.libraries, name, stack.samples));
-            if is_work(activity) {
-                let told = seen.iter().filter(|seen| is_told.get(seen.at).is_some_and(|told| *told));
-                out.calls.add_stack(told.map(|seen| seen.frame), stack.samples);
-            }
-        }
+        done.push((activity, stack));
     }
-    out.calls = std::mem::take(&mut out.calls).cut();
+    if is_rank {
+        (out.calls, out.libraries) = code(window, &done);
+    }
     let waited = waits_for_threads.iter().fold(0_u32, |sum, did| sum.saturating_add(did.samples));
     let theirs = meanwhile(window, &patterns, main, waited);
     let blocked = theirs.is_empty();
@@ -199,15 +183,44 @@ fn process_stacks(
     out
 }
 
+impl ProcessStacks {
+    /// Counts samples of a stack by what it shows besides an activity.
+    fn count(&mut self, seen: &[KnownFrame<'_>], activity: Activity, sign: Option<ValidationSign>, samples: u32) {
+        let is_fed = self.role == ProcessRole::Rank && sign.is_none() && activity.is_input();
+        let counts = [
+            (&mut self.in_fetch, has(seen, Pattern::Fetch)),
+            (&mut self.validation, sign.is_some()),
+            (&mut self.under_no_grad, sign == Some(ValidationSign::NoGrad)),
+            (&mut self.by_name, sign == Some(ValidationSign::Name)),
+            (&mut self.validated, sign.is_some() && activity == Activity::Forward),
+            (&mut self.fed, is_fed),
+        ];
+        tally(samples, counts);
+    }
+}
+
+/// The calls of a loop's thread that did this in its stacks, and the libraries that run it with the samples of each.
+fn code(window: &StackWindow, done: &[(Activity, &StackCount)]) -> (CallTree, BTreeMap<Arc<str>, u32>) {
+    let running = |frame: &StackFrame| Library::running(&frame.file, &frame.function).map(|library| library.name);
+    let of_frames: Vec<_> = window.frames.iter().map(|frame| (running(frame), call_tree::is_told(frame))).collect();
+    let (mut calls, mut libraries) = (CallTree::default(), BTreeMap::new());
+    for (activity, stack) in done {
+        let at = |frame: &u32| usize::try_from(*frame).unwrap_or(usize::MAX);
+        let known = || stack.frames.iter().map(|frame| (window.frames.get(at(frame)), of_frames.get(at(frame))));
+        let names: BTreeSet<&str> = known().filter_map(|(_, of_frame)| of_frame?.0).collect();
+        names.into_iter().for_each(|name| add_library(&mut libraries, name, stack.samples));
+        if is_work(*activity) {
+            let told = known().filter(|(_, of_frame)| of_frame.is_some_and(|(_, is_told)| *is_told));
+            calls.add_stack(told.filter_map(|(frame, _)| frame), stack.samples);
+        }
+    }
+    (calls.cut(), libraries)
+}
+
 /// Whether the loop's thread does something of its own, rather than wait for a batch, the GPU or other ranks.
 fn is_work(activity: Activity) -> bool {
     use Activity::{Collective, QueueWait, Receiving, Sync, Waiting};
     !matches!(activity, Waiting | Receiving | QueueWait | Sync | Collective)
-}
-
-/// The library whose loop each frame of a window runs.
-fn libraries(window: &StackWindow) -> Vec<Option<&'static Library>> {
-    window.frames.iter().map(|frame| Library::running(&frame.file, &frame.function)).collect()
 }
 
 /// Adds samples to those of a library.

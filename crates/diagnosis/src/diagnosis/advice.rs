@@ -3,7 +3,7 @@
 //! The first one must be worth it. If the CPUs are full, the first says so, or names the processes that fill them.
 
 use trainmon_base::text::sanitize;
-use trainmon_libraries::{Library, Setting};
+use trainmon_libraries::{JobSetting, Library};
 
 use super::causes::starvation::others_hold;
 use super::causes::{AdviceRow, CauseSpec, Judgment, Promise, spec_of};
@@ -63,26 +63,38 @@ pub(super) fn advice(
         }
     }
     let tunes = rows.first().is_some_and(|row| row.is_tuning());
+    order(&mut advice, tunes, (known, window), on_free_cpus, ceiling);
+    if let Some(rate) = window.steps.rate().filter(|rate| *rate > 0.0) {
+        advice.iter_mut().for_each(|one| one.agree_with(1.0 / rate, window.steps.quantile_ms(0.5)));
+    }
+    advice
+}
+
+/// Puts the first one to do first: one that tunes (`tunes`) and is worth it, else the one with the largest gain. `on_free_cpus` is what
+/// the first one would gain if no other process used the CPUs.
+fn order(
+    advice: &mut Vec<Advice>,
+    tunes: bool,
+    (known, window): (&CauseSpec, &Features),
+    on_free_cpus: Option<f64>,
+    ceiling: Option<Ceiling>,
+) {
     match advice.first_mut() {
         Some(first) if tunes && !is_worth_leading(first) => {
             if let Some(freed) = with_free_cpus(known, window, first, on_free_cpus) {
                 *first = freed;
-                say_why_first(&mut advice);
+                say_why_first(advice);
             } else {
-                gain_first(&mut advice);
+                gain_first(advice);
                 let is_full = ceiling.is_some_and(|ceiling| ceiling.limit == Limit::Cpus);
                 if is_full && let Some(first) = advice.first_mut() {
                     first.why += "; the CPUs are full, so only less work helps";
                 }
             }
         }
-        Some(first) if tunes && first.speedup_at_most.is_some() => say_why_first(&mut advice),
-        _ => gain_first(&mut advice),
+        Some(first) if tunes && first.speedup_at_most.is_some() => say_why_first(advice),
+        _ => gain_first(advice),
     }
-    if let Some(rate) = window.steps.rate().filter(|rate| *rate > 0.0) {
-        advice.iter_mut().for_each(|one| one.agree_with(1.0 / rate, window.steps.quantile_ms(0.5)));
-    }
-    advice
 }
 
 /// The first advice of a cause that fits the window, without the numbers of this run.
@@ -99,7 +111,7 @@ fn title(row: &AdviceRow, library: Option<&Library>) -> Option<String> {
         return own(setting).filter(|words| !words.is_empty()).map(str::to_owned);
     }
     // A setting that the library lacks is no advice, unless the row names another one beside it.
-    let mut named = Setting::NAMES.into_iter().filter(|(_, name)| row.title.contains(name)).peekable();
+    let mut named = JobSetting::NAMES.into_iter().filter(|(_, name)| row.title.contains(name)).peekable();
     let lacks = named.peek().is_some() && named.all(|(setting, _)| own(setting) == Some(""));
     (!lacks).then(|| row.title.to_owned())
 }
@@ -108,7 +120,7 @@ fn title(row: &AdviceRow, library: Option<&Library>) -> Option<String> {
 fn with_names_of(library: Option<&Library>, title: String) -> String {
     let settings = library.map_or(&[][..], |library| library.settings);
     settings.iter().fold(title, |title, (setting, own)| {
-        let Some((_, name)) = Setting::NAMES.into_iter().find(|(known, _)| known == setting) else { return title };
+        let Some((_, name)) = JobSetting::NAMES.into_iter().find(|(known, _)| known == setting) else { return title };
         if !own.is_empty() {
             return title.replace(name, own);
         }

@@ -1,7 +1,7 @@
 //! Judgment and numbers → the verdict that people and scripts read.
 
 use trainmon_base::text::sanitize;
-use trainmon_libraries::Unit;
+use trainmon_libraries::StepUnit;
 use trainmon_sample::Sample;
 
 use super::advice::advice;
@@ -10,7 +10,7 @@ use super::causes::{Cause, Judgment};
 use super::ceiling::Ceiling;
 use super::class::{Class, Phase};
 use super::evidence::evidence;
-use super::features::Features;
+use super::features::{Features, LoopStacks};
 use super::plan::plan;
 use super::stalls;
 use super::subject::Subject;
@@ -34,7 +34,7 @@ pub(super) fn verdict(context: &Context, judgment: &Judgment, window: &Features,
             not_seen.insert(0, Unavailable { what: Subject::Verdict.into(), why: doubt.clone(), fix: None });
         }
     }
-    let main = window.main.as_ref();
+    let (main, stacks) = (window.main.as_ref(), window.loop_stacks());
     let mut culprits = judgment.culprits(spec, window);
     let summary = summary(context.pid, judgment, spec, window, &culprits);
     culprits.extend(judgment.culprits_outside(window));
@@ -57,19 +57,9 @@ pub(super) fn verdict(context: &Context, judgment: &Judgment, window: &Features,
         shares: main.map(|main| main.shares),
         gpu_idle: window.gpu.as_ref().map(|gpu| gpu.idle),
         steps: steps(judgment, window),
-        main_thread: main.and_then(|main| main.stacks.as_ref()).map(|stacks| MainThread {
-            activities: stacks
-                .shares
-                .iter()
-                .map(|(activity, share)| (activity.word().to_owned(), round(share, 3)))
-                .filter(|(_, share)| *share > 0.0)
-                .collect(),
-            hottest: stacks.hottest.clone(),
-            sync_lines: stacks.sync_lines.clone(),
-            samples: stacks.samples,
-        }),
+        main_thread: stacks.map(main_thread),
         job: window.does.clone(),
-        place: main.and_then(|main| main.stacks.as_ref()).map(|stacks| stacks.place.clone()).unwrap_or_default(),
+        place: stacks.map(|stacks| stacks.place.clone()).unwrap_or_default(),
         workers: workers(judgment, window),
         evidence: evidence(judgment, spec, window),
         advice,
@@ -85,6 +75,21 @@ pub(super) fn verdict(context: &Context, judgment: &Judgment, window: &Features,
             rss_mib: sample.own.rss_bytes.map(|bytes| round(bytes as f64 / f64::from(1 << 20), 1)),
         },
         ..Verdict::default()
+    }
+}
+
+/// The loop by its stacks.
+fn main_thread(stacks: &LoopStacks) -> MainThread {
+    MainThread {
+        activities: stacks
+            .shares
+            .iter()
+            .map(|(activity, share)| (activity.word().to_owned(), round(share, 3)))
+            .filter(|(_, share)| *share > 0.0)
+            .collect(),
+        hottest: stacks.hottest.clone(),
+        sync_lines: stacks.sync_lines.clone(),
+        samples: stacks.samples,
     }
 }
 
@@ -143,9 +148,9 @@ fn steps(judgment: &Judgment, window: &Features) -> Steps {
         p95_ms: steps.quantile_ms(0.95).map(|ms| round(ms, 1)),
         count: steps.count,
         unit: if steps.per_s.is_none() {
-            steps.counted.as_ref().map_or_else(Unit::default, |counted| counted.unit)
+            steps.counted.as_ref().map_or_else(StepUnit::default, |counted| counted.unit)
         } else {
-            Unit::Step
+            StepUnit::Step
         },
         stall_every: stalls::period(&window.stalls).map(|period| period.every),
         source: rate.and_then(|_| steps.per_s.map(|_| StepSource::QueueWrites).or_else(by_variable)),

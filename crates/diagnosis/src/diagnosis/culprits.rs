@@ -20,7 +20,6 @@ use trainmon_waits::taxonomy::{End, Purpose};
 
 thresholds! {
     MOST_OF_OTHERS = 0.80, "of what other processes use", "without this one, the job has nearly all that it can have";
-    NAMED = 0.10, "share", "a line with less than a tenth of the time is not worth naming";
 }
 
 /// Most culprits of a verdict, and ranks in a sentence.

@@ -14,7 +14,6 @@ use super::class::{Class, Phase};
 use super::features::{Features, Workers};
 use super::parts::Hottest;
 use super::phases::{is_proven, not_training};
-use super::plan::OF_TWO;
 use super::thresholds::*;
 use trainmon_base::stats::{percent, round};
 use trainmon_waits::taxonomy::Purpose;

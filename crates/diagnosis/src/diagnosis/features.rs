@@ -409,7 +409,7 @@ impl Features {
             chain.of_rank = rank.map(|rank| rank.shares);
         }
         if let Some(stacks) = window.loop_stacks() {
-            window.does = JobDoes::by_stacks(stacks);
+            window.does = stacks.job();
         }
         window.settle();
         let split = window.split_by_purpose();

@@ -4,11 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use trainmon_libraries::{JobKind, Library};
 
-use super::features::LoopStacks;
 use super::thresholds::*;
 
 thresholds! {
-    RUNS_THE_LOOP = 0.30, "of the loop's samples", "a library that is called once in a while takes less of the time";
+    RUNS_THE_LOOP = 0.30, "of the loop's samples", "a library that is called now and then takes less of the time";
 }
 
 /// What a job does, and with what.
@@ -18,31 +17,28 @@ pub struct JobDoes {
     pub kind: Option<JobKind>,
     /// The library that runs its loop, as its users write it; null if that is the user's own code, or not in the table.
     pub library: Option<String>,
-    /// The library that runs that one, again and again: a search.
+    /// The library that runs the other again and again: a search.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub within: Option<String>,
 }
 
 impl JobDoes {
-    /// By the stacks of the loop.
-    pub(super) fn by_stacks(stacks: &LoopStacks) -> Self {
+    /// By the libraries that run the loop, each with the part of the loop's samples in which `part_in` saw it, or by what the code
+    /// itself does.
+    pub(super) fn new(part_in: impl Fn(&str) -> f64, by_code: Option<JobKind>) -> Self {
         // In the order of the table: outer ones first.
-        let runs = |library: &&Library| stacks.part_in(library.name) >= RUNS_THE_LOOP;
-        let mut running = Library::ALL.iter().filter(runs);
+        let mut running = Library::ALL.iter().filter(|library| part_in(library.name) >= RUNS_THE_LOOP);
         let outermost = running.next();
         let innermost = running.next_back().or(outermost);
-        let by_code = || {
-            let predicts = stacks.predicts().then_some(JobKind::Inference);
-            if stacks.trains() { Some(JobKind::Training) } else { predicts }
-        };
         let name = |library: &Library| library.name.to_owned();
         let is_around = |outer: &&Library| {
             innermost.is_some_and(|inner| inner.name != outer.name) && outer.kind == JobKind::Search
         };
+        let within = outermost.filter(is_around);
         Self {
-            kind: outermost.map(|library| library.kind).or_else(by_code),
+            kind: within.or(innermost).map(|library| library.kind).or(by_code),
             library: innermost.map(name),
-            within: outermost.filter(is_around).map(name),
+            within: within.map(name),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use trainmon_base::text::sanitize;
 use trainmon_libraries::Library;
-use trainmon_waits::stacks::{Call, CallTree};
+use trainmon_waits::stacks::{CallTree, CodeCall};
 
 use super::parts::Hottest;
 use super::thresholds::*;
@@ -17,13 +17,13 @@ thresholds! {
 /// At most three functions: the user's last one on the heaviest path, the one where the time divides, and the innermost one that
 /// takes a large part. `share` is the weight of a number of samples.
 pub(super) fn path(calls: &CallTree, share: impl Fn(u32) -> f64) -> Vec<Hottest> {
-    let part = |call: &Call| f64::from(call.samples) / f64::from(calls.samples.max(1));
+    let part = |call: &CodeCall| f64::from(call.samples) / f64::from(calls.samples.max(1));
     let heaviest = calls.heaviest((VISIBLE_PART.value * f64::from(calls.samples)).ceil() as u32);
     // Beyond a large part, only what is directly below a function that takes all.
     let below_all =
         |at: usize| at.checked_sub(1).and_then(|at| heaviest.get(at)).is_none_or(|call| part(call) >= EVERYTHING);
     let told = heaviest.iter().enumerate().take_while(|(at, call)| part(call) >= LARGE_PART || below_all(*at));
-    let told: Vec<&Call> = told.map(|(_, call)| *call).collect();
+    let told: Vec<&CodeCall> = told.map(|(_, call)| *call).collect();
     let Some(innermost) = told.len().checked_sub(1) else { return Vec::new() };
     let users_last = told.iter().rposition(|call| call.is_user());
     let divides = told.iter().position(|call| part(call) < EVERYTHING);
@@ -35,7 +35,7 @@ pub(super) fn path(calls: &CallTree, share: impl Fn(u32) -> f64) -> Vec<Hottest>
     }
     places.sort_unstable();
     places.dedup();
-    let hottest = |call: &Call| Hottest {
+    let hottest = |call: &CodeCall| Hottest {
         function: sanitize(&call.function).into_owned(),
         file: sanitize(call.file.rsplit('/').next().unwrap_or_default()).into_owned(),
         line: call.line,
@@ -48,13 +48,13 @@ pub(super) fn path(calls: &CallTree, share: impl Fn(u32) -> f64) -> Vec<Hottest>
 /// of the table runs below it.
 pub(super) fn only_calls(calls: &CallTree, own: &Hottest) -> bool {
     let heaviest = calls.heaviest((EVERYTHING.value * f64::from(calls.samples)).ceil() as u32);
-    let is_own = |call: &&Call| *call.function == *own.function && call.file.ends_with(&own.file);
+    let is_own = |call: &&CodeCall| *call.function == *own.function && call.file.ends_with(&own.file);
     let Some(at) = heaviest.iter().position(is_own) else { return false };
     let (around, below) = heaviest.split_at(at);
     // A function without the loop's waits is one of several that the loop calls.
     let takes_all = own.share >= EVERYTHING;
     let is_outermost = takes_all && !around.iter().any(|call| call.is_user() && &*call.function != MODULE);
-    let runs = |call: &&Call| Library::running(&call.file, &call.function).is_some();
+    let runs = |call: &&CodeCall| Library::running(&call.file, &call.function).is_some();
     is_outermost || below.iter().any(runs)
 }
 

@@ -4,7 +4,7 @@
 
 use super::causes::{Cause, CauseSpec, CulpritPlace, Judgment, in_words};
 use super::class::{Class, Phase};
-use super::culprits::{self, Culprit, CulpritKind, NAMED};
+use super::culprits::{self, Culprit, CulpritKind};
 use super::features::Features;
 use super::parts::Hottest;
 use super::thresholds::*;

@@ -19,7 +19,7 @@ pub use super::plan::PlanStep;
 pub use super::signals::{Evidence, EvidenceFrom};
 pub use super::subject::{Missing, Subject};
 use trainmon_base::text::format::SURE;
-use trainmon_libraries::Unit;
+use trainmon_libraries::StepUnit;
 use trainmon_profiles::account::ProfileAccount;
 use trainmon_waits::time_split::TimeSplit;
 
@@ -175,7 +175,7 @@ pub struct Steps {
     pub stall_every: Option<u32>,
     /// What is counted: `steps`, `trees`, …
     #[serde(default)]
-    pub unit: Unit,
+    pub unit: StepUnit,
     /// How steps are counted: `feeder-writes`, `profile` (a trace of torch.profiler), or `variable step in train (train.py)`.
     pub source: Option<StepSource>,
 }

@@ -13,9 +13,9 @@ use trainmon_sample::StackFrame;
 use trainmon_sample::stacks::{is_installed, is_user_code};
 
 /// Most functions kept for one window, and for the sum of several.
-const NODES: usize = 96;
+const MOST_CALLS: usize = 96;
 /// The smallest part of a window's samples that is kept.
-const LEAST_SHARE: f64 = 0.04;
+const LEAST_VISIBLE: f64 = 0.04;
 
 /// Functions that only pass a call on. Read in torch 2.15, functools, joblib 1.6 and scikit-learn 1.9.
 const PASS_ON: &[Code] = &[
@@ -42,7 +42,7 @@ const PASS_ON: &[Code] = &[
 
 /// A function, called from the function that is its parent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Call {
+pub struct CodeCall {
     /// Index of the caller in the tree; `None` for an outermost one. A caller comes before what it calls.
     pub caller: Option<u16>,
     /// Function, as named by py-spy; raw.
@@ -57,7 +57,7 @@ pub struct Call {
     pub samples: u32,
 }
 
-impl Call {
+impl CodeCall {
     /// Whether it is the user's own code.
     pub fn is_user(&self) -> bool {
         is_user_code(&self.file)
@@ -70,6 +70,9 @@ impl Call {
     /// Adds samples at a line. Of two lines, the one with more samples stays, less those of the other.
     fn add(&mut self, samples: u32, line: u32, at_line: u32) {
         self.samples = self.samples.saturating_add(samples);
+        if line == 0 {
+            return;
+        }
         if self.line == line {
             self.at_line = self.at_line.saturating_add(at_line);
         } else if at_line > self.at_line {
@@ -84,7 +87,7 @@ impl Call {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallTree {
     /// A caller comes before what it calls.
-    pub calls: Vec<Call>,
+    pub calls: Vec<CodeCall>,
     /// Samples in all.
     pub samples: u32,
 }
@@ -112,7 +115,7 @@ impl CallTree {
             let place = match caller {
                 // What called it found no room.
                 Some(None) => None,
-                caller => self.at(caller.flatten(), &call.function, &call.file, NODES),
+                caller => self.at(caller.flatten(), &call.function, &call.file, MOST_CALLS),
             };
             if let Some(known) = place.and_then(|at| self.calls.get_mut(usize::from(at))) {
                 known.add(call.samples, call.line, call.at_line);
@@ -128,7 +131,7 @@ impl CallTree {
             Some(at) => at,
             None if self.calls.len() < most => {
                 let (function, file) = (Arc::clone(function), Arc::clone(file));
-                self.calls.push(Call { caller, function, file, line: 0, at_line: 0, samples: 0 });
+                self.calls.push(CodeCall { caller, function, file, line: 0, at_line: 0, samples: 0 });
                 self.calls.len() - 1
             }
             None => return None,
@@ -138,15 +141,15 @@ impl CallTree {
 
     /// The tree without what takes hardly any of it.
     pub(super) fn cut(self) -> Self {
-        let least = (LEAST_SHARE * f64::from(self.samples)).max(1.0);
+        let least = (LEAST_VISIBLE * f64::from(self.samples)).max(1.0);
         let mut cut = Self { samples: self.samples, calls: Vec::new() };
         let mut places: Vec<Option<u16>> = Vec::with_capacity(self.calls.len());
         for call in self.calls {
             let caller = call.caller.map(|at| places.get(usize::from(at)).copied().flatten());
-            let is_kept = f64::from(call.samples) >= least && caller != Some(None) && cut.calls.len() < NODES;
+            let is_kept = f64::from(call.samples) >= least && caller != Some(None) && cut.calls.len() < MOST_CALLS;
             places.push(if is_kept { u16::try_from(cut.calls.len()).ok() } else { None });
             if is_kept {
-                cut.calls.push(Call { caller: caller.flatten(), ..call });
+                cut.calls.push(CodeCall { caller: caller.flatten(), ..call });
             }
         }
         cut
@@ -154,8 +157,8 @@ impl CallTree {
 
     /// The calls from the outermost to the innermost one that each take the largest part of their caller's time, as long as that
     /// is at least `least` samples.
-    pub fn heaviest(&self, least: u32) -> Vec<&Call> {
-        let mut path: Vec<&Call> = Vec::new();
+    pub fn heaviest(&self, least: u32) -> Vec<&CodeCall> {
+        let mut path: Vec<&CodeCall> = Vec::new();
         let mut caller = None;
         loop {
             let called = self.calls.iter().enumerate().filter(|(_, call)| call.caller == caller);
@@ -207,7 +210,7 @@ mod tests {
         tree
     }
 
-    fn names(calls: &[&Call]) -> Vec<String> {
+    fn names(calls: &[&CodeCall]) -> Vec<String> {
         calls.iter().map(|call| format!("{}:{} {}", call.function, call.line, call.samples)).collect()
     }
 
@@ -268,7 +271,7 @@ mod tests {
                 }
                 sum.add(&window.cut());
             }
-            prop_assert!(sum.calls.len() <= NODES);
+            prop_assert!(sum.calls.len() <= MOST_CALLS);
             for call in &sum.calls {
                 let caller = call.caller.and_then(|at| sum.calls.get(usize::from(at)));
                 prop_assert!(caller.is_none_or(|caller| caller.samples >= call.samples));

@@ -10,7 +10,7 @@ use Pattern::Is;
 use crate::taxonomy::Activity::{self, *};
 use trainmon_base::text::is_one_of;
 use trainmon_libraries::code::{is_in, last_part};
-use trainmon_libraries::{Library, Part};
+use trainmon_libraries::{Library, LibraryPart};
 use trainmon_sample::StackFrame;
 use trainmon_sample::loop_profile::TRACE_FILE;
 
@@ -105,6 +105,8 @@ const READ_AND_DECODE: &[PatternRow] = &[
     // Pillow opens lazily: whatever needs the pixels ends in ImageFile.load. Seen.
     (Is(Decode), "PIL/ImageFile.py", "load load_read load_prepare load_end"),
     (Is(Load), "PIL/Image.py", "open _open_core preinit init"),
+    // It copies what `load` has decoded.
+    (Is(Decode), "PIL/Image.py", "convert draft"),
     (Is(Load), "torchvision/io/image.py", "read_file"),
     (Is(Decode), "torchaudio/", "load"),
     (Is(Decode), "datasets/features/features.py", "decode_example decode_nested_example decode_batch"),
@@ -185,19 +187,19 @@ pub(super) fn pattern(frame: &StackFrame) -> Pattern {
 }
 
 /// What a function of a library in the table does.
-fn of_part(part: Part) -> Pattern {
+fn of_part(part: LibraryPart) -> Pattern {
     match part {
-        Part::Forward => Is(Forward),
-        Part::Optimizer => Is(Optimizer),
-        Part::Fit => Is(Fit),
-        Part::Generate => Is(Generate),
-        Part::Environment => Is(Environment),
-        Part::EnvironmentWait => Is(OtherWait),
-        Part::Samples => Pattern::Samples,
-        Part::Copy => Is(Copy),
-        Part::Checkpoint => Is(Checkpoint),
-        Part::Report => Is(Report),
-        Part::Validation => Pattern::Validation,
+        LibraryPart::Forward => Is(Forward),
+        LibraryPart::Optimizer => Is(Optimizer),
+        LibraryPart::Fit => Is(Fit),
+        LibraryPart::Generate => Is(Generate),
+        LibraryPart::Environment => Is(Environment),
+        LibraryPart::EnvironmentWait => Is(OtherWait),
+        LibraryPart::Samples => Pattern::Samples,
+        LibraryPart::Copy => Is(Copy),
+        LibraryPart::Checkpoint => Is(Checkpoint),
+        LibraryPart::Report => Is(Report),
+        LibraryPart::Validation => Pattern::Validation,
     }
 }
 

@@ -68,7 +68,7 @@ use super::parts::{Advice, Hottest};
 use super::signals::{Side, Signal};
 use super::thresholds::{self, *};
 use super::what_if::{self, Capacity, Loop, Prediction};
-use super::{account, job, place, plan};
+use super::{account, job, place};
 use fits::*;
 pub use judgment::Finding;
 pub(super) use judgment::Judgment;
@@ -81,7 +81,7 @@ pub(super) use texts::WAITS_FOR_BATCHES;
 use texts::*;
 use trainmon_base::stats::{percent, quantile, round};
 use trainmon_base::text::named_enum;
-use trainmon_libraries::{JobKind, Setting};
+use trainmon_libraries::{JobKind, JobSetting};
 use trainmon_waits::Wait;
 use trainmon_waits::stacks::Activity;
 use trainmon_waits::taxonomy::Purpose;
@@ -94,7 +94,7 @@ macro_rules! advice {
             AdviceRow::new($title, $why)
                 $(.promising(Promise::$promise))?
                 $(.fitting($fits))?
-                $(.of_setting(Setting::$setting))?
+                $(.of_setting(JobSetting::$setting))?
         ),*]
     };
 }
@@ -121,7 +121,7 @@ macro_rules! causes {
 
         /// The numbers that decide: shared ones, and those of each cause.
         const ALL_NUMBERS: &[&[Threshold]] = &[
-            thresholds::NUMBERS, account::NUMBERS, job::NUMBERS, place::NUMBERS, plan::NUMBERS, rule_input::NUMBERS, starvation::NUMBERS, stages::NUMBERS, culprits::NUMBERS,
+            thresholds::NUMBERS, account::NUMBERS, job::NUMBERS, place::NUMBERS, rule_input::NUMBERS, starvation::NUMBERS, stages::NUMBERS, culprits::NUMBERS,
             // Those of the cause's file; if it has none, the empty list of this file.
             $({ #[allow(unused_imports, reason = "not every cause has numbers")] use $module::*; NUMBERS }),+
         ];

@@ -3,7 +3,6 @@
 use super::{Cause, Judgment};
 use crate::diagnosis::account::Account;
 use crate::diagnosis::features::{Device, Features, LoopThread, Workers};
-use crate::diagnosis::plan::OF_TWO;
 use crate::diagnosis::thresholds::*;
 use trainmon_waits::taxonomy::Purpose;
 

@@ -4,12 +4,12 @@ use serde::Serialize;
 
 use super::{Judgment, RuleInput};
 use crate::diagnosis::class::Class;
-use crate::diagnosis::culprits::{NAMED, Search};
+use crate::diagnosis::culprits::Search;
 use crate::diagnosis::features::{Features, LoopStacks};
 use crate::diagnosis::parts::{Advice, Hottest};
 use crate::diagnosis::signals::{Side, Signal};
-use crate::diagnosis::thresholds::{LARGER_HALF, Threshold};
-use trainmon_libraries::Setting;
+use crate::diagnosis::thresholds::{LARGER_HALF, NAMED, Threshold};
+use trainmon_libraries::JobSetting;
 use trainmon_waits::taxonomy::Purpose;
 
 /// How far a rule has been checked on programs whose bottleneck is known.
@@ -142,7 +142,7 @@ pub struct AdviceRow {
     /// Whether it fits a window: advice for a GPU needs one, for example.
     pub(in crate::diagnosis) fits: fn(&Features) -> bool,
     /// The setting of a library that it is about: the title is what the library in use says of it, and without one it does not fit.
-    pub(in crate::diagnosis) setting: Option<Setting>,
+    pub(in crate::diagnosis) setting: Option<JobSetting>,
 }
 
 /// What an advice gains at most.
@@ -165,7 +165,7 @@ impl AdviceRow {
     }
 
     /// One that the library in use has its own words for.
-    pub(in crate::diagnosis) const fn of_setting(self, setting: Setting) -> Self {
+    pub(in crate::diagnosis) const fn of_setting(self, setting: JobSetting) -> Self {
         Self { setting: Some(setting), ..self }
     }
 

@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::{Device, Span, WeightedMean};
 use crate::diagnosis::code::{SyncParts, at_lock_lines, hottest_functions, hottest_own, sleep_line, sync_lines};
-use crate::diagnosis::culprits::NAMED;
+use crate::diagnosis::job::JobDoes;
 use crate::diagnosis::parts::Hottest;
 use crate::diagnosis::place;
-use crate::diagnosis::thresholds::{BUSY, HARDLY, INLINE_READ, LOST_WAIT, Threshold};
+use crate::diagnosis::thresholds::{BUSY, HARDLY, INLINE_READ, LOST_WAIT, NAMED, Threshold};
+use trainmon_libraries::JobKind;
 use trainmon_sample::{ProcessId, ThreadRole};
 use trainmon_waits::Frame;
 use trainmon_waits::Wait;
@@ -198,6 +199,16 @@ impl LoopStacks {
         let innermost = self.place.last().filter(|place| place.share >= NAMED);
         let only_calls = |own: &&Hottest| place::only_calls(&self.sum.calls, own);
         if own.filter(only_calls).is_some() { innermost.or(own) } else { own }
+    }
+
+    /// What the job does.
+    pub fn job(&self) -> JobDoes {
+        let by_code = match self.trains() {
+            true => Some(JobKind::Training),
+            false if self.predicts() => Some(JobKind::Inference),
+            false => None,
+        };
+        JobDoes::new(|library| self.part_in(library), by_code)
     }
 
     /// The part of the samples in which a library of the table runs the loop.
