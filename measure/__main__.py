@@ -25,7 +25,7 @@
     python measure injected        profile jobs of Python 3.14 that were not started for it, and look for what is left
     python measure screens         draw the pictures of README.md and docs/
     python measure open-programs   judge training programs written by others
-    python measure uses            judge programs that use a library as its users do
+    python measure uses            judge programs that use a library like its users do
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Judges programs that use a library the way people do, and compares each verdict with what the program measures itself.
+"""Judges programs that use a library like its users do, and compares each verdict with what the program measures itself.
 
     python measure uses                        all programs of tests/uses
     python measure uses NAME… --secs 15        some of them, watched so long
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ast
 import collections
+import fcntl
 import importlib.util
 import json
 import os
@@ -34,13 +35,16 @@ from uses.training_labels import TRAINING
 from workloads.processes import cpu_seconds, descendants, die_with_parent, end_group, host_cpu_seconds
 
 NAME = "measure uses"
+PROGRAMS = (*USES, *TRAINING)
 FOLDER = os.path.join(TESTS, "uses")
 #: A verdict with this confidence must be honest.
 SURE = 0.8
 #: A unit counts as counted within this error; a gain counts as within its bound that much above it.
 RATE_ERROR, GAIN_ERROR = 0.03, 0.05
-#: Watching begins after so many units, or so many seconds; and what trainmon may take beside the time that it watches.
-UNITS, STARTS_S, PATIENCE_S = 3, 30.0, 30.0
+#: Advice that promises less is not worth giving.
+LEAST_GAIN = 1.05
+#: Watching begins after so many units, which take at most so many seconds; and what trainmon may take beside the time that it watches.
+UNITS, STARTS_S, PATIENCE_S = 3, 60.0, 30.0
 #: The answer that is true of any program beside others that use the CPUs.
 NEIGHBOUR = "cpu/noisy-neighbour"
 #: CPUs that other processes use from which a verdict may blame them.
@@ -48,6 +52,8 @@ OTHERS_CPUS = 0.4
 #: Seconds of each run of `--gain`, behind the first ones.
 GAIN_S, SETTLES_S = 6.0, 1.0
 LOOK_S = 0.2
+#: Two programs that are measured at once would change what is true about each other.
+LOCK = os.path.join(tempfile.gettempdir(), "trainmon-measure-uses.lock")
 
 
 @dataclass
@@ -126,9 +132,17 @@ def allowed(use: Use, verdict: dict[str, Any]) -> bool:
     if said(verdict) == NEIGHBOUR:
         # They come first. Whether it is true is not the advice's part.
         return bool(texts)
+    if any((one.get("speedup_at_most") or LEAST_GAIN) < LEAST_GAIN for one in verdict.get("advice") or []):
+        return False
     if not texts:
         return not use.advice or SILENCE in use.advice
     return any(word.lower() in texts[0] for word in use.advice)
+
+
+def followed(use: Use, verdict: dict[str, Any]) -> bool:
+    """Whether the program can do what the first advice says."""
+    title = str(first_advice(verdict).get("title") or "").lower()
+    return use.fixable and allowed(use, verdict) and any(word.lower() in title for word in use.follows or use.advice)
 
 
 def names_both(use: Use, verdict: dict[str, Any]) -> bool:
@@ -174,9 +188,12 @@ class Running:
             raise RuntimeError(f"ended, {lines[-1] if lines else 'without a word'}")
 
     def wait(self) -> None:
+        """Until it counts. Raises RuntimeError if it does not."""
         until = time.monotonic() + STARTS_S
-        while self.read().units < UNITS and time.monotonic() < until:
+        while self.read().units < UNITS:
             self.check()
+            if time.monotonic() > until:
+                raise RuntimeError(f"counts nothing {STARTS_S:.0f} s after its start")
             time.sleep(LOOK_S)
 
     @property
@@ -189,8 +206,10 @@ class Running:
 
 @contextmanager
 def running(use: Use, fixed: bool = False) -> Iterator[Running]:
+    """Starts a program once no other is measured on this machine, and kills it in the end."""
     parent = os.getpid()
-    with tempfile.TemporaryDirectory(prefix="uses-", ignore_cleanup_errors=True) as folder:
+    with open(LOCK, "a", encoding="ascii") as lock, tempfile.TemporaryDirectory(prefix="uses-", ignore_cleanup_errors=True) as folder:
+        fcntl.flock(lock, fcntl.LOCK_EX)
         path = os.path.join(folder, "tally")
         tally.create(path)
         env = {**os.environ, "TALLY": path, "TALLY_FIXED": "1" if fixed else "0", "CUDA_VISIBLE_DEVICES": "", "TMPDIR": folder}
@@ -294,10 +313,13 @@ def row(use: Use, verdict: dict[str, Any], truth: Truth, sums: Sums) -> list[str
     lines = [" | ".join(cells), f"    place {shown}", f"    advice {good}: {advice.get('title') or 'none'}"]
     if use.also:
         lines.append(f"    both limits ({use.also}): {sums.add('both limits', names_both(use, verdict))}")
+    if plan := verdict.get("plan"):
+        lines.append("    plan: " + "; ".join(f"{one.get('title')} ({one.get('step_ms') or '–'} ms)" for one in plan))
     job = verdict.get("job") or {}
     if "kind" in job:
-        lines.append(f"    kind {job['kind']}: {sums.add('kind', job['kind'] == use.kind)}")
-    if "library" in job:
+        lines.append(f"    kind {job['kind']}: {sums.add('kind', job['kind'] in use.kind.split())}")
+    # A program whose loop is its own may be run by no library.
+    if job.get("library"):
         lines.append(f"    library {job['library']}: {sums.add('library', job['library'] == use.library)}")
     if truth.others >= OTHERS_CPUS:
         lines.append(f"    other processes used {truth.others:.1f} CPUs")
@@ -316,7 +338,7 @@ def judged(use: Use, monitor: Monitor, seconds: float, gain: bool, sums: Sums) -
         lines = row(use, verdict, truth, sums)
         if truth.parts:
             lines.append("    measured: " + ", ".join(f"{name} {share:.2f}" for name, share in truth.parts.items()))
-        if gain and use.fixable and allowed(use, verdict) and said(verdict) != NEIGHBOUR:
+        if gain and followed(use, verdict):
             bound = first_advice(verdict).get("speedup_at_most")
             measured = gained(use)
             kept = sums.add("gain", bound is not None and gain_kept(measured, bound))
@@ -335,10 +357,10 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--gain", action="store_true", help="also measure what following the first advice gains")
     parser.add_argument("--list", action="store_true", help="list the programs, and run none")
     args = parser.parse_args(words)
-    known = {use.name: use for use in (*USES, *TRAINING)}
+    known = {use.name: use for use in PROGRAMS}
     if unknown := [name for name in args.names if name not in known]:
         parser.error(f"no program is named {', '.join(unknown)}; --list names them")
-    chosen = [known[name] for name in args.names] or list(known.values())
+    chosen = [known[name] for name in args.names] or list(PROGRAMS)
     if args.list:
         for use in chosen:
             print(f"{use.name:26} {use.library:20} {use.kind:24} {', '.join(use.honest)}")

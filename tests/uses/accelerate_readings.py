@@ -28,7 +28,7 @@ def training_function(config):
     accelerator = Accelerator(cpu=True)
     model = nn.Sequential(nn.Linear(2048, 256), nn.ReLU(), nn.Linear(256, 1))
     optimizer = torch.optim.AdamW(model.parameters(), lr=config["lr"])
-    workers = 1 if tally.fixed else 0
+    workers = 2 if tally.fixed else 0
     loader = DataLoader(Windows(), batch_size=config["batch_size"], shuffle=True, num_workers=workers, persistent_workers=workers > 0)
     model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
     for _ in range(config["num_epochs"]):

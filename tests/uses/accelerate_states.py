@@ -41,7 +41,7 @@ def main():
                 optimizer.zero_grad()
             step += 1
             tally.units()
-            if step % (2000 if tally.fixed else 100) == 0:
+            if step % (2000 if tally.fixed else 60) == 0:
                 with tally.part("saving"):
                     accelerator.save_state()
 

@@ -7,6 +7,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 import tally
 
+torch.set_num_threads(1)
 config = LlamaConfig(
     vocab_size=4000, hidden_size=128, intermediate_size=256, num_hidden_layers=2, num_attention_heads=4, max_position_embeddings=256, bos_token_id=1
 )

@@ -60,7 +60,7 @@ pets = DataBlock(
     get_y=kind_of,
     item_tfms=RandomResizedCrop(64, min_scale=0.35),
 )
-dls = pets.dataloaders(path, bs=16, num_workers=1 if tally.fixed else 0, device=torch.device("cpu"))
+dls = pets.dataloaders(path, bs=16, num_workers=2 if tally.fixed else 0, device=torch.device("cpu"))
 net = nn.Sequential(nn.Conv2d(3, 8, 3, 2), nn.ReLU(), nn.Conv2d(8, 16, 3, 2), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 2))
 learn = Learner(dls, net, loss_func=nn.CrossEntropyLoss(), metrics=accuracy, cbs=[Watch()])
 with learn.no_bar(), learn.no_logging():

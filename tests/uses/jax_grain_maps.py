@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from absl import app
 
 import tally
 
@@ -35,7 +36,7 @@ def loss_of(weights, maps):
     return jnp.mean((hidden @ weights["out"] - maps[:, 0, :1]) ** 2)
 
 
-def main():
+def main(_):
     optimizer = optax.adam(1e-3)
     weights = {"in": jnp.full((90 * 180, 16), 1e-3), "out": jnp.ones((16, 1))}
     state = optimizer.init(weights)
@@ -50,7 +51,7 @@ def main():
         data_source=Maps(),
         sampler=grain.IndexSampler(100_000, shard_options=grain.NoSharding(), shuffle=True, num_epochs=None, seed=0),
         operations=[Regrid(), grain.Batch(16)],
-        worker_count=1 if tally.fixed else 0,
+        worker_count=2 if tally.fixed else 0,
     )
     batches = iter(loader)
     while True:
@@ -62,4 +63,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    app.run(main)

@@ -56,6 +56,6 @@ class Segmenter(lightning.LightningModule):
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    loader = DataLoader(Cells(), batch_size=16, num_workers=1 if tally.fixed else 0, persistent_workers=tally.fixed)
+    loader = DataLoader(Cells(), batch_size=16, num_workers=2 if tally.fixed else 0, persistent_workers=tally.fixed)
     trainer = lightning.Trainer(max_epochs=-1, accelerator="cpu", logger=False, enable_checkpointing=False, enable_progress_bar=False)
     trainer.fit(Segmenter(), loader)

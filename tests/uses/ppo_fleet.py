@@ -1,5 +1,6 @@
 import gymnasium as gym
 import numpy as np
+import torch
 from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import SubprocVecEnv
@@ -37,6 +38,7 @@ class Count(BaseCallback):
 
 
 def main():
+    torch.set_num_threads(1)
     envs = SubprocVecEnv([Fleet for _ in range(2)])
     PPO("MlpPolicy", envs, n_steps=128, batch_size=64, device="cpu", verbose=1).learn(100_000_000, callback=Count())
 

@@ -1,5 +1,6 @@
 import gymnasium as gym
 import numpy as np
+import torch
 from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_vec_env
@@ -44,6 +45,7 @@ class Count(BaseCallback):
 
 
 if __name__ == "__main__":
+    torch.set_num_threads(1)
     count, kind = (2, SubprocVecEnv) if tally.fixed else (1, DummyVecEnv)
     model = PPO("MlpPolicy", make_vec_env(Warehouse, count, vec_env_cls=kind), n_steps=64, device="cpu")
     model.learn(10_000_000, callback=Count())

@@ -24,6 +24,7 @@ def read_export(path):
 
 @torch.inference_mode()
 def main():
+    torch.set_num_threads(1)
     model = nn.Sequential(nn.Linear(200, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 1)).eval()
     paths = write_exports(tempfile.mkdtemp())
     while True:

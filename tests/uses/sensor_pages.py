@@ -44,6 +44,6 @@ def write_days(folder, days=4, rows=4000):
 
 paths = write_days(tempfile.mkdtemp())
 while True:
-    data = xgb.QuantileDMatrix(SensorFiles(paths), max_bin=64)
+    data = xgb.QuantileDMatrix(SensorFiles(paths), max_bin=64, nthread=1)
     booster = xgb.train({"max_depth": 4, "max_bin": 64, "nthread": 1}, data, num_boost_round=10)
     tally.units(10)

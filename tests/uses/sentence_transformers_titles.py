@@ -55,7 +55,7 @@ def main():
     pairs.set_transform(with_scores)
     args = SentenceTransformerTrainingArguments(
         output_dir=tempfile.mkdtemp(), num_train_epochs=10_000, per_device_train_batch_size=16, save_strategy="no", report_to="none",
-        use_cpu=True, dataloader_num_workers=1 if tally.fixed else 0,
+        use_cpu=True, dataloader_num_workers=2 if tally.fixed else 0,
     )
     SentenceTransformerTrainer(model, args, train_dataset=pairs, loss=CosineSimilarityLoss(model), callbacks=[Steps()]).train()
 

@@ -53,7 +53,7 @@ def main():
         loss.backward()
         optimizer.step()
         tally.units()
-        if step % 10 == 0:
+        if step % 6 == 0:
             with tally.part("saving"):
                 torch.save({"net": net.state_dict(), "optimizer": optimizer.state_dict(), "step": step}, folder / "state.pt")
 

@@ -10,19 +10,19 @@ from torch import nn
 import tally
 
 torch.set_num_threads(1)
-signals = np.random.default_rng(0).normal(size=(64, 1 << 16))
+signals = np.random.default_rng(0).normal(size=(90, 1 << 16))
 
 
 def produce(out):
     while True:
-        power = np.abs(np.fft.rfft(signals[:16])) ** 2
+        power = np.abs(np.fft.rfft(signals)) ** 2
         out.put(torch.from_numpy(np.log1p(power[:, :8192]).astype(np.float32)))
 
 
 batches = Queue(maxsize=8)
 threading.Thread(target=produce, args=(batches,), daemon=True).start()
 
-model = nn.Sequential(nn.Linear(8192, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 32))
+model = nn.Sequential(nn.Linear(8192, 192), nn.ReLU(), nn.Linear(192, 32))
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
 while True:
     with tally.part("waiting"):

@@ -22,25 +22,25 @@ TRAINER_NEVER = (CUDA, "Set num_workers", "(num_workers")
 TRAINING = (
     # --- transformers, Accelerate, TRL, sentence-transformers -------------------------------------------------------------------------
     Use(
-        "transformers_reviews", "transformers", "training", LOADS, "steps", ("__getitem__", "tokenize"), ("dataloader_num_workers",),
+        "transformers_reviews", "Hugging Face Trainer", "training", LOADS, "steps", ("__getitem__", "tokenize"), ("dataloader_num_workers",),
         TRAINER_NEVER, parts={"loading": (0.4, 0.95)}, fixable=True,
     ),
     Use(
-        "transformers_padding", "transformers", "training", ("data-loader/collate", *TOO_FEW), "steps", ("mask_whole_words",),
+        "transformers_padding", "Hugging Face Trainer", "training", ("data-loader/collate", *TOO_FEW), "steps", ("mask_whole_words",),
         ("dataloader_num_workers", "collat"), TRAINER_NEVER, parts={"waiting": (0.25, 0.95)},
     ),
     Use(
-        "transformers_evaluates", "transformers", "training", EVALUATES, "steps",
+        "transformers_evaluates", "Hugging Face Trainer", "training", EVALUATES, "steps",
         ("evaluate", "evaluation_loop", "prediction_step"), ("eval_steps", "eval_strategy", "evaluat", "validat"),
         TRAINER_NEVER, parts={"evaluating": (0.35, 0.8)}, fixable=True,
     ),
     Use(
-        "transformers_saves", "transformers", "training", SAVES, "steps",
+        "transformers_saves", "Hugging Face Trainer", "training", SAVES, "steps",
         ("_save_checkpoint", "_save_optimizer_and_scheduler", "save_model", "_save", "save_pretrained", "save", "save_file"),
-        ("save_steps", "save_strategy", "save less often"), TRAINER_NEVER, parts={"saving": (0.3, 0.9)}, fixable=True,
+        ("save_steps", "save_strategy", "save less often"), TRAINER_NEVER, parts={"saving": (0.2, 0.9)}, fixable=True,
     ),
     Use(
-        "transformers_metrics", "transformers", "training", OWN_WORK, "steps", ("on_step_end", "bleu", "ngrams"),
+        "transformers_metrics", "Hugging Face Trainer", "training", OWN_WORK, "steps", ("on_step_end", "bleu", "ngrams"),
         ("every", "metric", "callback", "own work"), (CUDA, "num_workers"), parts={"metrics": (0.35, 0.9)}, fixable=True,
     ),
     Use(
@@ -50,7 +50,7 @@ TRAINING = (
     Use(
         "accelerate_states", "Accelerate", "training", SAVES, "steps",
         ("save_state", "save_accelerator_state", "save_model", "save", "save_file"), ("save", "saving"), (CUDA, "num_workers"),
-        parts={"saving": (0.3, 0.9)}, fixable=True,
+        parts={"saving": (0.2, 0.9)}, fixable=True,
     ),
     # --- torch alone ------------------------------------------------------------------------------------------------------------------
     Use(
@@ -77,12 +77,12 @@ TRAINING = (
     ),
     # Both at once, in one loop: the larger one comes first.
     Use(
-        "torch_scores", "PyTorch", "training", TOO_FEW, "steps", ("__getitem__", "qr", "eigvalsh"), ("num_workers",), (CUDA,),
-        also="cpu/main-thread", parts={"waiting": (0.2, 0.7), "metrics": (0.15, 0.45)},
+        "torch_scores", "PyTorch", "training", (*TOO_FEW, *OWN_WORK), "steps", ("__getitem__", "percentile", "_percentile", "_quantile", "quantile"), ("num_workers",), (CUDA,),
+        also="cpu/main-thread", parts={"waiting": (0.2, 0.7), "metrics": (0.12, 0.5)},
     ),
     Use(
-        "torch_patches", "PyTorch", "training", LOADS, "steps", ("cut", "__iter__", "median", "_median"), ("num_workers",), (CUDA,),
-        also="io/checkpoint-write", parts={"loading": (0.3, 0.8), "saving": (0.15, 0.45)},
+        "torch_patches", "PyTorch", "training", (*LOADS, *SAVES), "steps", ("cut", "__iter__", "median", "_median"), ("num_workers",), (CUDA,),
+        also="io/checkpoint-write", parts={"loading": (0.3, 0.8), "saving": (0.12, 0.45)},
     ),
     Use(
         "torch_forecast", "PyTorch", "training", ON_THE_CPU, "steps", (*MODEL, "step", "adamw"), (*BIGGER_MACHINE, "CPUs"), ("num_workers",),
@@ -149,14 +149,14 @@ TRAINING = (
         (*MODEL, "_forward_once", "_predict_once", "loss", "__call__", "forward_split", "_conv_forward"),
         (*BIGGER_MACHINE, "device", "imgsz", "CPUs"), (CUDA, "num_workers"), parts={"computing": (0.75, 1.0)},
     ),
-    # --- Keras, JAX, loaders of other libraries, Ray ----------------------------------------------------------------------------------
+    # --- Keras, JAX, loaders of other libraries ----------------------------------------------------------------------------------
     Use(
         "keras_flowers", "Keras", "training", (*LOADS, "data-loader/decode", *TOO_FEW), "steps", (),
         ("AUTOTUNE", "num_parallel_calls", "prefetch"), (CUDA, "num_workers"), fixable=True,
     ),
     Use(
         "keras_sounds", "Keras", "training", (*LOADS, "data-loader/transform"), "steps", ("features",),
-        ("py_function", "cache", "TensorFlow op"), (CUDA, "num_workers"), parts={"features": (0.5, 0.99)}, fixable=True,
+        ("py_function", "cache", "TensorFlow op"), (CUDA, "num_workers"), parts={"features": (0.35, 0.99)}, fixable=True,
     ),
     Use(
         "keras_tables", "Keras", "training", LOADS, "steps", ("__getitem__", "indicators"), ("workers", "use_multiprocessing"),
@@ -173,9 +173,5 @@ TRAINING = (
     Use(
         "streaming_scenes", "mosaicml-streaming", "training", LOADS, "steps", ("__getitem__", "filter", "resize", "convert", "load"),
         ("num_workers",), (CUDA,), parts={"loading": (0.5, 0.97)},
-    ),
-    Use(
-        "ray_train_rides", "Ray Train", "training", LOADS, "steps", ("__getitem__", "length"), ("num_workers",), (CUDA,),
-        parts={"loading": (0.45, 0.95)}, fixable=True, attach_counting=True,
     ),
 )  # fmt: skip

@@ -52,7 +52,7 @@ def main():
         save_strategy="no",
         report_to="none",
         use_cpu=True,
-        dataloader_num_workers=1 if tally.fixed else 0,
+        dataloader_num_workers=2 if tally.fixed else 0,
         dataloader_persistent_workers=tally.fixed,
     )
     trainer = Trainer(BertForSequenceClassification(config), args, train_dataset=Reviews(2000), callbacks=[Progress()])

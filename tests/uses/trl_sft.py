@@ -43,7 +43,6 @@ def main():
         report_to="none",
         use_cpu=True,
         bf16=False,
-        gradient_checkpointing=False,
     )
     trainer = SFTTrainer(
         model=LlamaForCausalLM(config), args=args, train_dataset=data, processing_class=tokenizer(), callbacks=[Steps()]

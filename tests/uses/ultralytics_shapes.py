@@ -56,6 +56,6 @@ if __name__ == "__main__":
     model.add_callback("on_train_batch_start", times.begin)
     model.add_callback("on_train_batch_end", times.end)
     model.train(
-        data=str(folder / "data.yaml"), epochs=1000, imgsz=96, batch=8, workers=1 if tally.fixed else 0, device="cpu", val=False,
+        data=str(folder / "data.yaml"), epochs=1000, imgsz=96, batch=8, workers=2 if tally.fixed else 0, device="cpu", val=False,
         plots=False, save=False, project=str(folder), amp=False, optimizer="SGD", patience=0,
     )

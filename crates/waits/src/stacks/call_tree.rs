@@ -15,7 +15,7 @@ use trainmon_sample::stacks::{is_installed, is_user_code};
 /// Most functions kept for one window, and for the sum of several.
 const MOST_CALLS: usize = 96;
 /// The smallest part of a window's samples that is kept.
-const LEAST_PART: f64 = 0.04;
+const LEAST_VISIBLE: f64 = 0.04;
 
 /// Functions that only pass a call on. Read in torch 2.15, functools, joblib 1.6 and scikit-learn 1.9.
 const PASS_ON: &[Code] = &[
@@ -70,6 +70,9 @@ impl CodeCall {
     /// Adds samples at a line. Of two lines, the one with more samples stays, less those of the other.
     fn add(&mut self, samples: u32, line: u32, at_line: u32) {
         self.samples = self.samples.saturating_add(samples);
+        if line == 0 {
+            return;
+        }
         if self.line == line {
             self.at_line = self.at_line.saturating_add(at_line);
         } else if at_line > self.at_line {
@@ -138,7 +141,7 @@ impl CallTree {
 
     /// The tree without what takes hardly any of it.
     pub(super) fn cut(self) -> Self {
-        let least = (LEAST_PART * f64::from(self.samples)).max(1.0);
+        let least = (LEAST_VISIBLE * f64::from(self.samples)).max(1.0);
         let mut cut = Self { samples: self.samples, calls: Vec::new() };
         let mut places: Vec<Option<u16>> = Vec::with_capacity(self.calls.len());
         for call in self.calls {
