@@ -50,7 +50,7 @@ pub(super) const LIBRARIES: &[Library] = &[
         runs: code("transformers/trainer.py", "_inner_training_loop _run_epoch"),
         counters: &[counter(code("transformers/trainer.py", "_inner_training_loop _run_epoch"), "step", Step)],
         parts: &[
-            (Validation, code("transformers/trainer.py", "evaluate evaluation_loop prediction_loop prediction_step")),
+            (Validation, code("transformers/trainer.py", "evaluate evaluation_loop prediction_step")),
             (Copy, code("transformers/trainer.py", "_prepare_inputs _prepare_input")),
             (Checkpoint, code("transformers/trainer.py", "_save_checkpoint save_model _save")),
             (Checkpoint, code("transformers/modeling_utils.py", "save_pretrained")),
@@ -281,7 +281,7 @@ pub(super) const LIBRARIES: &[Library] = &[
         settings: &[
             (Device, "Train on the GPU: device=\"cuda\""),
             (Workers, ""),
-            (Threads, "Use all CPUs: nthread (n_jobs) at the number of allowed CPUs"),
+            (Threads, "Use all CPUs: nthread=… (n_jobs=…) at the number of allowed CPUs"),
         ],
         page: "https://xgboost.readthedocs.io/en/stable/gpu/index.html",
     },
