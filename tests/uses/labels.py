@@ -104,12 +104,12 @@ USES = (
     ),
     # Optuna.
     Use(
-        "tune_trees", "Optuna", "search", ("cpu/cpu-training",), "trials", ("_forest.py", "_classes.py", "_validation.py"), (*NOTHING, "n_jobs"),
-        NO_TORCH,
+        "tune_trees", "Optuna", "search", ("cpu/cpu-training",), "trials", ("_forest.py", "_classes.py", "_validation.py"),
+        (*NOTHING, "process", "n_jobs"), NO_TORCH,
     ),
     Use(
-        "tune_lightgbm", "Optuna", "search", (*ON_THE_CPU, "cpu/thread-oversubscription", "cpu/waits-for-thread"), "trials", ("update", "train"),
-        ("num_threads", "n_jobs"), NO_TORCH, fixable=True,
+        "tune_lightgbm", "Optuna", "search", (*ON_THE_CPU, "cpu/thread-oversubscription"), "trials", ("update", "train"),
+        ("num_threads", "OMP_NUM_THREADS"), NO_TORCH, fixable=True,
     ),
     # Language.
     Use(

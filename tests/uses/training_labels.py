@@ -22,25 +22,25 @@ TRAINER_NEVER = (CUDA, "Set num_workers", "(num_workers")
 TRAINING = (
     # --- transformers, Accelerate, TRL, sentence-transformers -------------------------------------------------------------------------
     Use(
-        "transformers_reviews", "transformers", "training", LOADS, "steps", ("__getitem__", "tokenize"), ("dataloader_num_workers",),
+        "transformers_reviews", "Hugging Face Trainer", "training", LOADS, "steps", ("__getitem__", "tokenize"), ("dataloader_num_workers",),
         TRAINER_NEVER, parts={"loading": (0.4, 0.95)}, fixable=True,
     ),
     Use(
-        "transformers_padding", "transformers", "training", ("data-loader/collate", *TOO_FEW), "steps", ("mask_whole_words",),
+        "transformers_padding", "Hugging Face Trainer", "training", ("data-loader/collate", *TOO_FEW), "steps", ("mask_whole_words",),
         ("dataloader_num_workers", "collat"), TRAINER_NEVER, parts={"waiting": (0.25, 0.95)},
     ),
     Use(
-        "transformers_evaluates", "transformers", "training", EVALUATES, "steps",
+        "transformers_evaluates", "Hugging Face Trainer", "training", EVALUATES, "steps",
         ("evaluate", "evaluation_loop", "prediction_step"), ("eval_steps", "eval_strategy", "evaluat", "validat"),
         TRAINER_NEVER, parts={"evaluating": (0.35, 0.8)}, fixable=True,
     ),
     Use(
-        "transformers_saves", "transformers", "training", SAVES, "steps",
+        "transformers_saves", "Hugging Face Trainer", "training", SAVES, "steps",
         ("_save_checkpoint", "_save_optimizer_and_scheduler", "save_model", "_save", "save_pretrained", "save", "save_file"),
         ("save_steps", "save_strategy", "save less often"), TRAINER_NEVER, parts={"saving": (0.2, 0.9)}, fixable=True,
     ),
     Use(
-        "transformers_metrics", "transformers", "training", OWN_WORK, "steps", ("on_step_end", "bleu", "ngrams"),
+        "transformers_metrics", "Hugging Face Trainer", "training", OWN_WORK, "steps", ("on_step_end", "bleu", "ngrams"),
         ("every", "metric", "callback", "own work"), (CUDA, "num_workers"), parts={"metrics": (0.35, 0.9)}, fixable=True,
     ),
     Use(

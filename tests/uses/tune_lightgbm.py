@@ -28,4 +28,4 @@ class Objective:
 if __name__ == "__main__":
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = optuna.create_study(direction="maximize", sampler=optuna.samplers.RandomSampler(seed=1))
-    study.optimize(Objective(), n_trials=1_000_000, n_jobs=4, callbacks=[lambda study, trial: tally.units()])
+    study.optimize(Objective(), n_trials=1_000_000, callbacks=[lambda study, trial: tally.units()])

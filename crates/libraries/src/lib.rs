@@ -51,8 +51,8 @@ named_enum! {
         Step = "steps",
         /// Trees of a boosted or random forest.
         Tree = "trees",
-        /// Steps of an environment; one turn may step several environments.
-        EnvironmentStep = "env steps",
+        /// Steps of a rollout: each steps all environments once.
+        EnvironmentStep = "rollout steps",
         /// Rows of a table or examples of a data set.
         Row = "rows",
         /// Passes over the data.
@@ -124,6 +124,10 @@ pub enum JobSetting {
     Threads,
     /// How completions are generated: a whole advice.
     Generation,
+    /// How often it validates: a whole advice.
+    Validation,
+    /// How often it saves: a whole advice.
+    Saving,
     /// Environments in processes of their own: a whole advice.
     Environments,
 }

@@ -2,10 +2,10 @@
 //! checked against the installed library by `tests/unit/test_libraries.py`.
 
 use super::JobKind::*;
-use super::JobSetting::*;
+use super::JobSetting::{Device, Environments, Generation, Persistent, Pin, Prefetch, Saving, Threads, Workers};
 use super::LibraryPart::*;
 use super::StepUnit::*;
-use super::{Code, Counter, Library};
+use super::{Code, Counter, JobSetting, Library};
 
 const fn code(files: &'static str, functions: &'static str) -> Code {
     Code::new(files, functions)
@@ -43,6 +43,31 @@ pub(super) const LIBRARIES: &[Library] = &[
         settings: &[],
         page: "https://docs.ray.io/en/latest/train/user-guides/data-loading-preprocessing.html",
     },
+    // Transformers 5.23.0.
+    Library {
+        name: "Hugging Face Trainer",
+        kind: Training,
+        runs: code("transformers/trainer.py", "_inner_training_loop _run_epoch"),
+        counters: &[counter(code("transformers/trainer.py", "_inner_training_loop _run_epoch"), "step", Step)],
+        parts: &[
+            (Validation, code("transformers/trainer.py", "evaluate evaluation_loop prediction_step")),
+            (Copy, code("transformers/trainer.py", "_prepare_inputs _prepare_input")),
+            (Checkpoint, code("transformers/trainer.py", "_save_checkpoint save_model _save")),
+            (Checkpoint, code("transformers/modeling_utils.py", "save_pretrained")),
+            (Checkpoint, code("transformers/trainer_utils.py", "rotate_checkpoints")),
+            (Report, code("transformers/trainer_callback.py", "")),
+            (Generate, code("transformers/generation/utils.py", "generate _sample _beam_search")),
+        ],
+        settings: &[
+            (JobSetting::Validation, "Evaluate less often: eval_steps, or on fewer examples of eval_dataset"),
+            (Saving, "Save less often: save_steps, or save_only_model=True"),
+            (Workers, "dataloader_num_workers"),
+            (Persistent, "dataloader_persistent_workers"),
+            (Prefetch, "dataloader_prefetch_factor"),
+            (Pin, "dataloader_pin_memory"),
+        ],
+        page: "https://huggingface.co/docs/transformers/main_classes/trainer",
+    },
     // TRL 1.16.0: its classes are those of Transformers.
     Library {
         name: "TRL",
@@ -57,6 +82,8 @@ pub(super) const LIBRARIES: &[Library] = &[
             code("trl/trainer/grpo_trainer.py, trl/trainer/rloo_trainer.py", "_generate _generate_single_turn"),
         )],
         settings: &[
+            (JobSetting::Validation, "Evaluate less often: eval_steps, or on fewer examples of eval_dataset"),
+            (Saving, "Save less often: save_steps, or save_only_model=True"),
             (Generation, "Generate with vLLM: use_vllm=True in GRPOConfig"),
             (Workers, "dataloader_num_workers"),
             (Persistent, "dataloader_persistent_workers"),
@@ -65,7 +92,7 @@ pub(super) const LIBRARIES: &[Library] = &[
         ],
         page: "https://huggingface.co/docs/trl/speeding_up_training",
     },
-    // sentence-transformers 6.2.0: the same.
+    // sentence-transformers 6.2.0: its classes are those of Transformers, too.
     Library {
         name: "sentence-transformers",
         kind: Training,
@@ -73,35 +100,14 @@ pub(super) const LIBRARIES: &[Library] = &[
         counters: &[],
         parts: &[],
         settings: &[
+            (JobSetting::Validation, "Evaluate less often: eval_steps, or on fewer examples of eval_dataset"),
+            (Saving, "Save less often: save_steps, or save_only_model=True"),
             (Workers, "dataloader_num_workers"),
             (Persistent, "dataloader_persistent_workers"),
             (Prefetch, "dataloader_prefetch_factor"),
             (Pin, "dataloader_pin_memory"),
         ],
         page: "https://sbert.net/docs/package_reference/sentence_transformer/training_args.html",
-    },
-    // Transformers 5.23.0.
-    Library {
-        name: "Hugging Face Trainer",
-        kind: Training,
-        runs: code("transformers/trainer.py", "_inner_training_loop _run_epoch"),
-        counters: &[counter(code("transformers/trainer.py", "_inner_training_loop _run_epoch"), "step", Step)],
-        parts: &[
-            (Validation, code("transformers/trainer.py", "evaluate evaluation_loop prediction_loop prediction_step")),
-            (Copy, code("transformers/trainer.py", "_prepare_inputs _prepare_input")),
-            (Checkpoint, code("transformers/trainer.py", "_save_checkpoint save_model _save")),
-            (Checkpoint, code("transformers/modeling_utils.py", "save_pretrained")),
-            (Checkpoint, code("transformers/trainer_utils.py", "rotate_checkpoints")),
-            (Report, code("transformers/trainer_callback.py", "")),
-            (Generate, code("transformers/generation/utils.py", "generate _sample _beam_search")),
-        ],
-        settings: &[
-            (Workers, "dataloader_num_workers"),
-            (Persistent, "dataloader_persistent_workers"),
-            (Prefetch, "dataloader_prefetch_factor"),
-            (Pin, "dataloader_pin_memory"),
-        ],
-        page: "https://huggingface.co/docs/transformers/main_classes/trainer",
     },
     // Lightning 2.6.6: the user makes the loader, so its options are torch's.
     Library {
@@ -117,7 +123,10 @@ pub(super) const LIBRARIES: &[Library] = &[
             (Report, code("trainer/call.py", "_call_callback_hooks")),
             (Report, code("logger_connector/", "")),
         ],
-        settings: &[],
+        settings: &[
+            (JobSetting::Validation, "Validate less often: val_check_interval, or limit_val_batches"),
+            (Saving, "Save less often: every_n_train_steps in ModelCheckpoint"),
+        ],
         page: "https://lightning.ai/docs/pytorch/stable/advanced/speed.html",
     },
     // Ultralytics 8.4.
@@ -132,7 +141,14 @@ pub(super) const LIBRARIES: &[Library] = &[
             (Checkpoint, code("ultralytics/engine/trainer.py", "save_model")),
             (Report, code("ultralytics/utils/plotting.py, ultralytics/utils/callbacks/", "")),
         ],
-        settings: &[(Workers, "workers"), (Persistent, ""), (Prefetch, ""), (Pin, "")],
+        settings: &[
+            (JobSetting::Validation, "Validate at the end only: val=False"),
+            (Saving, "Save the last and the best only: save_period=-1"),
+            (Workers, "workers"),
+            (Persistent, ""),
+            (Prefetch, ""),
+            (Pin, ""),
+        ],
         page: "https://docs.ultralytics.com/modes/train/#train-settings",
     },
     // fastai 2.8.12.
@@ -211,6 +227,8 @@ pub(super) const LIBRARIES: &[Library] = &[
             (Report, code("keras/src/callbacks/", "")),
         ],
         settings: &[
+            (JobSetting::Validation, "Validate less often: validation_freq, or validation_steps"),
+            (Saving, "Save less often: save_freq in ModelCheckpoint"),
             (Workers, "num_parallel_calls=tf.data.AUTOTUNE in map()"),
             (Persistent, ""),
             (Prefetch, "prefetch(tf.data.AUTOTUNE)"),
@@ -263,7 +281,7 @@ pub(super) const LIBRARIES: &[Library] = &[
         settings: &[
             (Device, "Train on the GPU: device=\"cuda\""),
             (Workers, ""),
-            (Threads, "Use all CPUs: nthread (n_jobs) at the number of allowed CPUs"),
+            (Threads, "Use all CPUs: nthread=… (n_jobs=…) at the number of allowed CPUs"),
         ],
         page: "https://xgboost.readthedocs.io/en/stable/gpu/index.html",
     },
@@ -340,7 +358,10 @@ pub(super) const LIBRARIES: &[Library] = &[
                 "iteration",
                 Iteration,
             ),
-            counter(code("sklearn/ensemble/_forest.py", "_parallel_build_trees"), "tree_idx", Tree),
+            Counter {
+                total: Some("n_trees"),
+                ..counter(code("sklearn/ensemble/_forest.py", "_parallel_build_trees"), "tree_idx", Tree)
+            },
             counter(code("sklearn/neural_network/_multilayer_perceptron.py", "_fit_stochastic"), "it", Iteration),
         ],
         parts: &[(

@@ -27,6 +27,10 @@ const HELD_NS: u64 = 80_000_000_000;
 const RISES: usize = 3;
 /// The same for a variable that is known to count.
 const KNOWN_RISES: usize = 2;
+/// A variable that begins anew between a larger part of the readings may do so several times between two of them.
+const BEGINS_ANEW: f64 = 0.25;
+/// The same where it is known at which number it begins anew: between two readings it must not count a larger part of it.
+const LARGEST_PART_OF_LAP: f64 = 0.5;
 /// At least this many turns of the loop must have been seen.
 const LEAST_TURNS: i64 = 6;
 /// The smallest part of the pairs in which a counter must rise: one that restarts every two seconds rises in half of
@@ -246,30 +250,30 @@ impl Pair {
 }
 
 /// Counted per second by a variable that is known to count, up to `total` if that is known, and then anew; `None` before it rose a few
-/// times.
+/// times, or if it begins anew too often to tell how far it came in between.
 fn rate_of_counter(values: &[(u64, i64)], total: Option<i64>) -> Option<f64> {
     let newest_ns = values.last()?.0;
-    let recent = values.iter().filter(|(at_ns, _)| newest_ns.saturating_sub(*at_ns) <= RATE_SPAN_NS);
-    let recent: Vec<(u64, i64)> = recent.copied().collect();
-    let pairs = || recent.windows(2).filter_map(|pair| pair.first_chunk::<2>());
-    let (mut turns, mut seconds, mut rises) = (0, 0.0, 0);
-    for [(began_ns, before), (ended_ns, after)] in pairs() {
-        let turn = match total {
-            // One turn of the loop around it lies in between, at least.
-            Some(total) if after < before => {
-                total.checked_sub(*before).filter(|rest| *rest >= 0)?.checked_add(*after)?
-            }
-            _ => after - before,
-        };
-        // How much was counted before it began anew is unknown.
-        if turn < 0 {
-            continue;
+    let mut pairs = pairs(values)?;
+    pairs.retain(|pair| newest_ns.saturating_sub(pair.ended_ns) <= RATE_SPAN_NS);
+    let all = pairs.len();
+    for pair in &mut pairs {
+        if let Some(total) = total.filter(|_| pair.rise < 0) {
+            pair.rise = pair.rise.saturating_add(total);
         }
-        turns += turn;
-        seconds += ended_ns.saturating_sub(*began_ns) as f64 / 1e9;
-        rises += usize::from(turn > 0);
     }
-    (rises >= KNOWN_RISES && seconds > 0.0).then(|| turns as f64 / seconds)
+    // Without a total, how much was counted before it began anew is unknown.
+    pairs.retain(|pair| pair.rise >= 0);
+    let mut rates: Vec<f64> = pairs.iter().filter(|pair| pair.rise > 0).map(|pair| pair.rate()).collect();
+    rates.sort_by(f64::total_cmp);
+    let middle = *rates.get(rates.len() / 2)?;
+    // py-spy does not stop the program: a value that it read half written rises by far too much.
+    pairs.retain(|pair| pair.rate() <= FEW_TURNS * (middle + 1.0 / pair.seconds));
+    let longest_s = pairs.iter().map(|pair| pair.seconds).fold(0.0, f64::max);
+    let is_lap_too_short = total.is_some_and(|total| middle * longest_s > LARGEST_PART_OF_LAP * total as f64);
+    let begins_too_often = (all - pairs.len()) as f64 > BEGINS_ANEW * all as f64;
+    let (turns, seconds) = pairs.iter().fold((0, 0.0), |sum, pair| (sum.0 + pair.rise, sum.1 + pair.seconds));
+    let is_known = rates.len() >= KNOWN_RISES && seconds > 0.0 && !begins_too_often && !is_lap_too_short;
+    is_known.then(|| turns as f64 / seconds)
 }
 
 /// Turns per second of the loop counted by this variable; `None` if it is not a counter.
@@ -487,6 +491,26 @@ mod tests {
     fn a_loop_that_stops_has_no_steps() {
         let steps = found(|s| vec![frame("main", &[("step", turns(s.min(4.0), 20.0))])]).unwrap();
         assert!(steps.per_s < 12.0, "{}", steps.per_s);
+    }
+
+    #[test]
+    fn what_is_known_to_count_need_not_move_like_a_counter() {
+        let values = |count: fn(f64) -> i64| {
+            moments().map(|ms| (ms * 1_000_000, count(ms as f64 / 1000.0))).collect::<Vec<_>>()
+        };
+        let is_near =
+            |found: Option<f64>, wanted: f64| assert!((found.unwrap() / wanted - 1.0).abs() < 0.1, "{found:?}");
+        is_near(rate_of_counter(&values(|s| turns(s, 4.0) * 32), None), 128.0);
+        is_near(rate_of_counter(&values(|s| turns(s, 30.0) % 100), Some(100)), 30.0);
+        assert_eq!(rate_of_counter(&values(|s| turns(s, 30.0) % 20), None), None, "it begins anew all the time");
+        assert_eq!(
+            rate_of_counter(&values(|s| turns(s, 30.0) % 20), Some(20)),
+            None,
+            "several laps between two readings"
+        );
+        let torn = |s: f64| if (4.0..4.5).contains(&s) { 900_000 } else { turns(s, 5.0) };
+        is_near(rate_of_counter(&values(torn), None), 5.0);
+        assert_eq!(rate_of_counter(&values(|_| 7), None), None);
     }
 
     #[test]

@@ -34,10 +34,11 @@ impl JobDoes {
         let is_around = |outer: &&Library| {
             innermost.is_some_and(|inner| inner.name != outer.name) && outer.kind == JobKind::Search
         };
+        let within = outermost.filter(is_around);
         Self {
-            kind: outermost.map(|library| library.kind).or(by_code),
+            kind: within.or(innermost).map(|library| library.kind).or(by_code),
             library: innermost.map(name),
-            within: outermost.filter(is_around).map(name),
+            within: within.map(name),
         }
     }
 

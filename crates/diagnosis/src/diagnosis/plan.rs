@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::advice::first_title;
-use super::causes::Judgment;
+use super::causes::{Cause, Judgment};
 use super::features::Features;
 use super::parts::Advice;
 use super::thresholds::*;
@@ -46,7 +46,9 @@ pub(super) fn plan(judgment: &Judgment, advice: &[Advice], window: &Features) ->
     let mut plan = vec![step(first.title.clone(), gain)];
     let mut lost = 1.0 - 1.0 / gain;
     let limits = judgment.others.iter().filter_map(|other| Some((other, other.cause?, other.share?)));
-    for (other, cause, share) in limits.filter(|(.., share)| *share >= OF_TWO) {
+    // Threads wait for the interpreter lock because of what the other limits are.
+    let limits = limits.filter(|(_, cause, share)| *share >= OF_TWO && *cause != Cause::GilContention);
+    for (other, cause, share) in limits {
         lost += share;
         let title = first_title(cause.spec_in(other.class).for_window(window), window);
         let speedup = window.without(lost.min(1.0));

@@ -70,6 +70,9 @@ impl CodeCall {
     /// Adds samples at a line. Of two lines, the one with more samples stays, less those of the other.
     fn add(&mut self, samples: u32, line: u32, at_line: u32) {
         self.samples = self.samples.saturating_add(samples);
+        if line == 0 {
+            return;
+        }
         if self.line == line {
             self.at_line = self.at_line.saturating_add(at_line);
         } else if at_line > self.at_line {

@@ -105,6 +105,8 @@ const READ_AND_DECODE: &[PatternRow] = &[
     // Pillow opens lazily: whatever needs the pixels ends in ImageFile.load. Seen.
     (Is(Decode), "PIL/ImageFile.py", "load load_read load_prepare load_end"),
     (Is(Load), "PIL/Image.py", "open _open_core preinit init"),
+    // It copies what `load` has decoded.
+    (Is(Decode), "PIL/Image.py", "convert draft"),
     (Is(Load), "torchvision/io/image.py", "read_file"),
     (Is(Decode), "torchaudio/", "load"),
     (Is(Decode), "datasets/features/features.py", "decode_example decode_nested_example decode_batch"),

@@ -26,6 +26,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     limits: "saves that come less often than the observation lasts are missed or look large. Without stacks, other \
         large writes of the loop count as saving",
     advice: advice![
+        "Save less often" => "the loop takes no step while state is written", of Saving;
         "Save less often, or asynchronously"
             => "the loop takes no step while state is written; torch.distributed.checkpoint.async_save writes in the \
                 background";

@@ -36,6 +36,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     limits: "a GPU that cannot be seen (no NVML, another vendor's) makes a GPU job look like this. Preprocessing \
         with a machine-learning library can look like it too",
     advice: advice![
+        "Validate less often" => "validation takes a good part of the loop's time", if validates, of Validation;
         "Move the model and its inputs to the GPU with .to(\"cuda\")"
             => "the CPU computes the steps; check torch.cuda.is_available()", if moves_to_gpu;
         "Train on the GPU" => "the CPU computes, and this machine has a GPU", if with_gpu, of Device;
@@ -47,9 +48,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         Nothing "Use a machine with a GPU, if the library can compute on one"
             => "the CPU computes the steps, and trainmon sees no GPU here (`trainmon doctor`)", if lacks_gpu;
         Nothing "Use a smaller model, or smaller inputs"
-            => "without a GPU, only less work makes a step shorter", if needs_less_work;
-        Nothing "Use fewer rows, features or trees"
-            => "it computes all the time, so only less work makes it shorter", if fits_a_table;
+            => "without a GPU, only less work makes a step shorter", if lacks_gpu;
     ],
     special_case,
     place: CulpritPlace::Loop,

@@ -21,8 +21,9 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         in one call, so on slow storage part of it is reading",
     advice: advice![
         "Decode less: store images at the size training needs"
-            => "decoding costs by the pixel, and the crop throws most pixels away; Image.draft helps with large \
-                JPEGs";
+            => "decoding costs by the pixel, and the crop throws most pixels away";
+        "Decode JPEGs at a fraction of their size: image.draft(\"RGB\", size) first"
+            => "Pillow then has libjpeg decode a half, a quarter or an eighth of the width and height";
         "Use a faster decoder: decode_jpeg, TurboJPEG, Pillow-SIMD"
             => "they decode the same pixels in a fraction of the CPU time (torchvision.io.decode_jpeg)";
         "Decode on the GPU: decode_jpeg(device=\"cuda\") or DALI"

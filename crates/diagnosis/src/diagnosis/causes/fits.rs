@@ -19,25 +19,20 @@ pub(super) fn moves_to_gpu(window: &Features) -> bool {
     with_gpu(window) && !by_library && window.does.kind.is_none_or(JobKind::moves_to_gpu)
 }
 
-/// The machine has no GPU, and what runs the loop could use one.
+/// The machine has no GPU, and the model could use one as it is.
 pub(super) fn lacks_gpu(window: &Features) -> bool {
-    let cannot = window.does.library().is_some_and(|library| library.setting(JobSetting::Device) == Some(""));
-    without_gpu(window) && !cannot
+    without_gpu(window) && window.does.kind.is_none_or(JobKind::moves_to_gpu)
 }
 
-/// Without a GPU, a model runs batch after batch.
-pub(super) fn needs_less_work(window: &Features) -> bool {
-    without_gpu(window) && !fits_a_table(window)
-}
-
-/// A library fits a table or grows trees.
-pub(super) fn fits_a_table(window: &Features) -> bool {
-    matches!(window.does.kind, Some(JobKind::Boosting | JobKind::Fitting))
-}
-
-/// The job uses less than half of the CPUs that others leave it.
+/// At least half a CPU, and a quarter of those that others leave the job, is free.
 pub(super) fn leaves_cpus_free(window: &Features) -> bool {
-    window.cpu.job.is_some_and(|job| job < LARGER_HALF.value * window.cpu.left())
+    let left = window.cpu.left();
+    window.cpu.job.is_some_and(|job| job <= (left - 0.5).min(0.75 * left))
+}
+
+/// The same, and the job prepares data.
+pub(super) fn prepares_beside_free_cpus(window: &Features) -> bool {
+    window.does.kind == Some(JobKind::DataPreparation) && leaves_cpus_free(window)
 }
 
 /// The loop generates text or actions for a good part of the time.
@@ -48,6 +43,11 @@ pub(super) fn generates(window: &Features) -> bool {
 /// The loop steps environments for a good part of the time.
 pub(super) fn steps_environments(window: &Features) -> bool {
     takes(window, Activity::Environment)
+}
+
+/// The loop is in a validation for a good part of the time.
+pub(super) fn validates(window: &Features) -> bool {
+    window.loop_stacks().is_some_and(|stacks| stacks.validated >= CLEARLY_LOST)
 }
 
 fn takes(window: &Features, activity: Activity) -> bool {

@@ -84,7 +84,7 @@ const WITHOUT_LOADER: CauseSpec = CauseSpec {
     meaning: "nothing makes the batches ahead of time",
     advice: advice![
         Ceiling "Make the batches ahead of the loop, in worker processes"
-            => "loading then overlaps the training step (the workers of a DataLoader, or a pool)";
+            => "loading then overlaps the training step: workers of a loader, or a pool of processes";
         "Make a batch cheaper, or make it once and keep the result"
             => "the loop waits for it in each step";
         "Keep a dataset that fits in memory as tensors on the GPU"

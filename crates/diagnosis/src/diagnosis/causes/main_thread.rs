@@ -41,11 +41,13 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     limits: "without stacks and without workers, loading in the loop looks the same \
         (data-loader/in-process-loading), and so does a wait for the GPU that spins",
     advice: advice![
+        "Validate less often" => "validation takes a good part of the loop's time", if validates, of Validation;
         "Generate faster" => "generating takes most of the time", if generates, of Generation;
         "Step environments in processes"
             => "the loop steps them one after the other, and nothing else runs meanwhile", if steps_environments, of Environments;
         "Make the loop's own work cheaper, or move it out of the step"
             => "nothing else of the step runs meanwhile";
+        Nothing "Use all CPUs" => "one process works, and CPUs are free", if prepares_beside_free_cpus, of Threads;
         Nothing "Find the lines with `py-spy top --pid PID`"
             => "it names the functions that take the loop's time", if without_stacks;
         Nothing "Log and compute metrics only every N steps"
@@ -63,6 +65,11 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
 /// has no frames of its own, so in that case the model must be seen too.
 fn on_the_cpu(case: &RuleInput<'_>) -> Option<Judgment> {
     let stacks = case.main.stacks.as_ref()?;
+    if case.window.does.kind == Some(JobKind::DataPreparation) && case.computes_on_cpu() {
+        return Some(
+            Judgment::new(Cause::MainThread, LIKELY).meaning("the job prepares data, and trains nothing meanwhile"),
+        );
+    }
     // Without a GPU, a sync is a wait for the model, and so is a compiled step.
     let compiled = stacks.shares.get(Activity::Sync) + stacks.shares.get(Activity::Graph);
     let (outside, model) = (stacks.shares.outside(), stacks.shares.of_model() + compiled);

@@ -25,9 +25,18 @@ impl Features {
         ELSEWHERE.into_iter().filter(|part| match part {
             Purpose::Thread => self.waits_for_no_loader(),
             Purpose::Process => !self.waits_for_ranks(),
+            // Threads that make the batches hold the lock for them.
+            Purpose::InterpreterLock => !self.waits_for_batches_of_threads(),
             Purpose::Sleep => self.gpu.as_ref().is_none_or(|gpu| gpu.link().is_none()),
             _ => true,
         })
+    }
+
+    /// Whether the loop's code is at getting batches while it waits for the interpreter lock.
+    fn waits_for_batches_of_threads(&self) -> bool {
+        let gets = self.loop_stacks().map_or(0.0, |stacks| stacks.shares.share_where(Activity::is_input));
+        let waits = self.chain.as_ref().map_or(0.0, |chain| chain.share(Purpose::InterpreterLock));
+        waits > 0.0 && gets >= LARGER_HALF.value
     }
 
     /// The split of the loop's time, if some of it turns out to have another purpose than it seemed.

@@ -1,0 +1,219 @@
+"""Checks the table of libraries (crates/libraries/src/table.rs) against the installed libraries.
+
+Functions and their variables are looked up in the sources, options in the signatures. Libraries that are not installed are skipped.
+
+    PYTHONPATH=tests python -m unittest tests/unit/test_libraries.py
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sysconfig
+import unittest
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+TABLE = Path(__file__).parents[2] / "crates/libraries/src/table.rs"
+SITE = Path(sysconfig.get_path("purelib"))
+STRING = r'"((?:[^"\\]|\\.)*)"'
+CODE = rf"code\(\s*{STRING},\s*{STRING},?\s*\)"
+# Names with capitals inside that are no options.
+NAMES = {"PyTorch", "DataLoader", "TensorFlow", "GRPOConfig", "vLLM"}
+SETTING = rf"\(\s*([A-Z]\w+),\s*{STRING},?\s*\)"
+
+# Where the options of each library are: FILE, FILE:CLASS, FILE:FUNCTION or FILE:CLASS.METHOD. The first part of the first one is the
+# library's package.
+PLACES: dict[str, list[str]] = {
+    "Optuna": ["optuna/study/study.py:Study.optimize", "optuna/study/study.py:Study"],
+    "Ray Train": ["ray/train/__init__.py"],
+    "TRL": ["trl/trainer/grpo_config.py:GRPOConfig", "transformers/training_args.py:TrainingArguments"],
+    "sentence-transformers": ["sentence_transformers/__init__.py", "transformers/training_args.py:TrainingArguments"],
+    "Hugging Face Trainer": ["transformers/training_args.py:TrainingArguments"],
+    "Lightning": ["lightning/__init__.py"],
+    "Ultralytics": ["ultralytics/cfg/default.yaml"],
+    "fastai": ["fastai/__init__.py"],
+    "MMEngine": ["mmengine/runner/runner.py:Runner", "torch/utils/data/dataloader.py:DataLoader"],
+    "Accelerate": ["accelerate/__init__.py"],
+    "Keras": [
+        "keras/__init__.py",
+        "tensorflow/python/data/ops/dataset_ops.py:DatasetV2",
+        "tensorflow/python/data/ops/dataset_ops.py:DatasetV2.map",
+        "tensorflow/_api/v2/data/__init__.py",
+    ],
+    "Stable-Baselines3": [
+        "stable_baselines3/common/env_util.py:make_vec_env",
+        "stable_baselines3/common/vec_env/subproc_vec_env.py",
+    ],
+    "XGBoost": ["xgboost/sklearn.py:XGBModel", "xgboost/core.py:DMatrix"],
+    "LightGBM": ["lightgbm/lib/lib_lightgbm.so"],
+    "CatBoost": ["catboost/core.py:CatBoostClassifier"],
+    "spaCy": ["spacy/__init__.py"],
+    "gensim": ["gensim/models/word2vec.py:Word2Vec"],
+    "scikit-learn": ["sklearn/ensemble/_forest.py:RandomForestClassifier"],
+    "datasets": ["datasets/arrow_dataset.py:Dataset.map"],
+}
+
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+DEFINITIONS = (*FUNCTIONS, ast.ClassDef)
+
+
+@dataclass
+class Code:
+    """Functions in files, as in the table."""
+
+    files: list[str]
+    functions: list[str]
+
+
+@dataclass
+class Row:
+    """A library of the table."""
+
+    name: str
+    # What runs the loop, what counts, and the parts.
+    code: list[Code]
+    # The variables of each counter.
+    counters: list[tuple[Code, list[str]]]
+    settings: list[tuple[str, str]]
+    options: list[str] = field(default_factory=list)
+
+    @classmethod
+    def read(cls, name: str, text: str) -> Row:
+        def code(files: str, functions: str) -> Code:
+            return Code(files.split(", "), functions.split())
+
+        counters = []
+        for one in re.finditer(rf'(?:total: Some\("(\w+)"\),[^"]*)?counter\(\s*{CODE},\s*"(\w+)"', text):
+            total, files, functions, variable = one.groups()
+            counters.append((code(files, functions), [variable, *([total] if total else [])]))
+        settings = [(setting, words.replace('\\"', '"')) for setting, words in re.findall(SETTING, text)]
+        return cls(name, [code(*one) for one in re.findall(CODE, text)], counters, settings, options_of(settings))
+
+
+def options_of(settings: list[tuple[str, str]]) -> list[str]:
+    """What is code in the words of the settings: names with `_`, dots or capitals inside, and what is called or set. Of
+    a name with dots, the last part."""
+    options = set()
+    for _, words in settings:
+        # A whole command, or a value.
+        prose = re.sub(r"`[^`]*`|\"[^\"]*\"", "", words)
+        if re.fullmatch(r"[\w.]+", prose):
+            options.add(prose)
+        for one in re.finditer(r"(?<![\w.-])([A-Za-z_]\w*(?:\.\w+)*)(\(|=)?", prose):
+            name, used = one.groups()
+            if used or "_" in name or "." in name or re.search(r"[a-z][A-Z]", name):
+                options.add(name.split(".")[-1])
+    return sorted(options - NAMES)
+
+
+def rows() -> list[Row]:
+    text = re.sub(r"(?m)^\s*//.*$", "", TABLE.read_text(encoding="utf-8"))
+    return [Row.read(*one) for one in re.findall(r'(?ms)^    Library \{\s*name: "([^"]+)",(.*?)^    \},$', text)]
+
+
+@cache
+def functions_of(path: Path) -> dict[str, list[Function]]:
+    """The functions of a file by name, nested ones included. Of compiled code that comes with its source, only the names."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix != ".py":
+        return {name: [] for name in re.findall(r"(?m)^\s*(?:cp?)?def (?:[\w*]+ )?(\w+)\(", text)}
+    by_name: dict[str, list[Function]] = {}
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, FUNCTIONS):
+            by_name.setdefault(node.name, []).append(node)
+    return by_name
+
+
+def parameters(function: Function) -> set[str]:
+    arguments = function.args
+    return {one.arg for one in [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]}
+
+
+def variables(function: Function) -> set[str]:
+    """What a function takes or assigns."""
+    stored = (node.id for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
+    return {*parameters(function), *stored}
+
+
+def names_at(place: str) -> set[str]:
+    """What an option may be at a place: parameters, fields, methods, and names that a module defines or imports."""
+    name, _, where = place.partition(":")
+    file = SITE / name
+    if file.suffix == ".so":
+        return {word.decode() for word in re.findall(rb"[a-z_]{4,40}", file.read_bytes())}
+    if file.suffix == ".yaml":
+        return set(re.findall(r"(?m)^(\w+):", file.read_text(encoding="utf-8")))
+    node: ast.AST = ast.parse(file.read_text(encoding="utf-8"))
+    for part in filter(None, where.split(".")):
+        node = next(one for one in ast.iter_child_nodes(node) if isinstance(one, DEFINITIONS) and one.name == part)
+    if isinstance(node, FUNCTIONS):
+        return {node.name, *parameters(node)}
+    names = set()
+    for one in ast.iter_child_nodes(node):
+        if isinstance(one, DEFINITIONS):
+            names.add(one.name)
+            names |= parameters(one) if isinstance(one, FUNCTIONS) and one.name == "__init__" else set()
+        elif isinstance(one, ast.ImportFrom):
+            names |= {alias.asname or alias.name for alias in one.names}
+        else:
+            names |= {target.id for target in ast.walk(one) if isinstance(target, ast.Name) and isinstance(target.ctx, ast.Store)}
+    return names
+
+
+@cache
+def installed(tail: str) -> list[Path]:
+    """The files of the installed packages whose path ends with `tail`, or that are in the folder `tail`."""
+    if tail.endswith("/"):
+        folders = [SITE / tail] if (SITE / tail).is_dir() else list((SITE / "lightning").glob(f"**/{tail}"))
+        return [file for folder in folders for file in folder.rglob("*.py*") if file.suffix in (".py", ".pyx")]
+    return [SITE / tail] if (SITE / tail).is_file() else list((SITE / "lightning").glob(f"**/{tail}"))
+
+
+class Table(unittest.TestCase):
+    def test_all_of_the_table_is_read(self) -> None:
+        text = re.sub(r"(?m)//.*$", "", TABLE.read_text(encoding="utf-8").replace("https://", ""))
+        found = rows()
+        self.assertEqual(len(found), len(re.findall(r"\bname:", text)))
+        self.assertEqual(sum(len(row.code) for row in found), len(re.findall(r"(?<!fn )\bcode\(", text)))
+        self.assertEqual(sum(len(row.counters) for row in found), len(re.findall(r"(?<!fn )\bcounter\(", text)))
+        self.assertEqual(sorted(row.name for row in found), sorted(PLACES))
+        words = {row.name: row.options for row in found}
+        self.assertEqual(words["XGBoost"], ["device", "n_jobs", "nthread"])
+        self.assertEqual(words["Stable-Baselines3"], ["SubprocVecEnv", "make_vec_env", "n_envs", "vec_env_cls"])
+        self.assertEqual(words["Keras"], ["AUTOTUNE", "map", "num_parallel_calls", "prefetch"])
+
+    def test_installed_libraries_have_what_the_table_says(self) -> None:
+        missing = []
+        for row in rows():
+            if not (SITE / PLACES[row.name][0].split("/")[0]).is_dir():
+                missing.append(row.name)
+                continue
+            with self.subTest(row.name):
+                for one in row.code:
+                    self.check_functions(one)
+                for one, names in row.counters:
+                    self.check_variables(one, names)
+                there = {name for place in PLACES[row.name] for name in names_at(place)}
+                self.assertEqual(set(row.options) - there, set(), "no such option")
+        print(f"libraries: {len(PLACES) - len(missing)} of {len(PLACES)} rows checked; not installed: {', '.join(missing) or 'none'}")
+
+    def check_functions(self, code: Code) -> None:
+        # A row may name the files of several versions.
+        files = [file for tail in code.files for file in installed(tail)]
+        self.assertTrue(files, code.files)
+        there = {name for file in files for name in functions_of(file)} if code.functions else set()
+        self.assertEqual(set(code.functions) - there, set(), f"not in {code.files}")
+
+    def check_variables(self, code: Code, names: list[str]) -> None:
+        files = [file for tail in code.files for file in installed(tail)]
+        # Or the functions of several versions.
+        bodies = [body for file in files for function in code.functions for body in functions_of(file).get(function, [])]
+        self.assertTrue(any(set(names) <= variables(body) for body in bodies), f"{names} in {code.functions} of {code.files}")
+
+
+if __name__ == "__main__":
+    unittest.main()
