@@ -41,7 +41,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("waits", &[]),
     ("diagnosis", &[]),
     ("pipeline", &["diagnosis"]),
-    ("history", &["diagnosis", "pipeline"]),
+    ("history", &["diagnosis", "pipeline", "watch"]),
     ("watch", &["diagnosis", "pipeline"]),
     ("fleet", &["diagnosis"]),
     ("views", &[]),

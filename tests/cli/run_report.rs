@@ -64,7 +64,11 @@ fn a_trace_needs_no_import_for_its_report() {
 fn a_report_has_the_title_that_it_is_given() {
     let file = recording("segmentation.tmz");
     let output = finish(trainmon(&["report", &file, "-o", "-", "--title", "Night run, *4* workers"]));
-    assert!(text(&output.stdout).starts_with("# Night run, \\*4\\* workers\n\n## DATA LOADER · "), "{output:?}");
+    let page = text(&output.stdout);
+    // The run in short, and then the verdict.
+    assert!(page.starts_with("# Night run, \\*4\\* workers\n\nWatched for 15 s, "), "{page}");
+    let (short, _) = page.split_once("\n\n## DATA LOADER · ").unwrap();
+    assert!(short.contains(": 104 steps in 13 s of training, 8 per second.") && !short.contains("\n### "), "{page}");
     refused(trainmon(&["report", &file, "-o", "-", "--title", ""]), 2, &["--title"]);
 }
 

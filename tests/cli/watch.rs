@@ -1,29 +1,36 @@
-//! `watch`: events of a recording and of a job, a command at each of them, and what it refuses.
+//! `watch`: events of a recording and of a job, how a job ended, a command at each event, and what it refuses.
 
 use std::fs;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use crate::outcome::{finish, refused};
-use crate::process::{Target, recording, text, trainmon, until};
+use crate::process::{Target, installed, recording, text, trainmon, until};
 
 #[test]
 fn the_events_of_a_recording_come_at_once() {
     let file = recording("too-few-workers-beside-a-visitor.tmz");
     let output = finish(trainmon(&["watch", "--replay", &file]));
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
-    let lines = text(&output.stdout);
-    let lines: Vec<&str> = lines.lines().collect();
+    let told = text(&output.stdout);
+    let (events, summary) = told.split_once("\n\n").unwrap();
+    let lines: Vec<&str> = events.lines().collect();
     assert_eq!(lines.len(), 2, "{lines:?}");
+    assert!(summary.starts_with("PID ") && summary.contains("\nWatched for "), "{summary}");
+    assert!(summary.contains("Most costly: data loader · too few workers"), "{summary}");
     assert!(lines[0].contains("  attached: watching "), "{lines:?}");
     assert!(lines[1].contains("  bottleneck: DATA LOADER · too few workers"), "{lines:?}");
     let output = finish(trainmon(&["watch", "--json", "--replay", &file]));
     let events: Vec<Value> = text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!((&events[1]["kind"], &events[1]["state"]), (&"bottleneck".into(), &"begins".into()));
     assert_eq!(events[1]["details"]["cause"], "too-few-workers");
+    let summary = &events[2];
+    assert_eq!((events.len(), &summary["kind"], &summary["state"]), (3, &"summary".into(), &Value::Null));
+    assert_eq!(summary["details"]["verdicts"][0]["cause"], "too-few-workers");
+    assert!(summary["details"]["steps"].as_f64().unwrap() > 0.0 && summary["details"]["end"].is_null(), "{summary}");
     assert!(events[1]["time"].as_str().unwrap().starts_with("20") && events[1]["unix_ms"].is_i64());
 }
 
@@ -69,12 +76,62 @@ fn a_job_is_watched_to_its_end_and_each_event_runs_the_command() {
     assert!(output.status.success(), "{output:?}");
     let lines = text(&output.stdout);
     assert!(lines.lines().next().unwrap().ends_with("attached: watching sleep 600"), "{lines}");
-    assert!(lines.lines().last().unwrap().contains("ended: the job has ended, after "), "{lines}");
+    let (events, summary) = lines.split_once("\n\n").unwrap();
+    assert!(events.lines().last().unwrap().contains("ended: the job has ended, after "), "{lines}");
+    assert!(summary.starts_with(&format!("PID {pid}: sleep 600\nWatched for ")), "{summary}");
     let told = fs::read_to_string(&told).unwrap();
     assert!(told.starts_with(&format!("attached||{pid}|attached: watching sleep 600\n")), "{told}");
     assert!(told.contains(&format!("ended||{pid}|ended: the job has ended")), "{told}");
+    assert!(told.contains(&format!("summary||{pid}|summary: Watched for ")), "{told}");
     let said = text(&output.stderr);
     assert_eq!(said.matches("the command failed").count(), 1, "once a minute: {said}");
+}
+
+/// A Python program that does this once it may go on. Its status is left to be read until it is dropped.
+fn python(then: &str, stderr: Stdio) -> Option<Target> {
+    let code = format!("import os, signal, sys\ndef main():\n    sys.stdin.read()\n    {then}\nmain()");
+    let mut python = Command::new(installed("python3")?);
+    Some(Target::spawn(python.args(["-c", &code]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(stderr)))
+}
+
+/// What `watch` prints of such a program, which goes on when the watching has begun.
+fn watched_to_its_end(mut target: Target, options: &[&str]) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let (out, pid) = (folder.path().join("out"), target.pid());
+    let mut watch = trainmon(&[&["watch", "--no-stacks", "-i", "100ms", "-p", &pid], options].concat());
+    let child = watch.stdout(fs::File::create(&out).unwrap()).stderr(Stdio::null()).spawn().unwrap();
+    until("the watching has begun", || fs::read_to_string(&out).is_ok_and(|told| told.contains("attached")));
+    drop(target.0.stdin.take());
+    assert!(crate::outcome::wait_for(child).status.success());
+    fs::read_to_string(&out).unwrap()
+}
+
+#[test]
+fn an_exception_at_the_end_is_told_from_the_file_that_it_was_written_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("train.log");
+    let then = "raise ValueError('bad image 17 at https://me:hunter2@host/x')";
+    let Some(target) = python(then, fs::File::create(&log).unwrap().into()) else { return };
+    let told = watched_to_its_end(target, &[]);
+    let said = told.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("ended: the job has ended, after"), "{told}");
+    assert!(said.contains("with exit code 1. Last traceback: ValueError: bad image 17"), "{told}");
+    assert!(said.contains("Last traceback in ") && said.contains("train.log"), "{told}");
+    assert!(said.contains("File \"<string>\", line 4, in main"), "{told}");
+    assert!(!told.contains("hunter2"), "{told}");
+}
+
+#[test]
+fn a_signal_that_killed_the_job_is_told() {
+    let Some(target) = python("os.kill(os.getpid(), signal.SIGKILL)", Stdio::null()) else { return };
+    let told = watched_to_its_end(target, &["--json"]);
+    let events: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let [.., ended, summary] = events.as_slice() else { panic!("{told}") };
+    assert_eq!((&ended["kind"], &summary["kind"]), (&"ended".into(), &"summary".into()));
+    assert_eq!((&ended["details"]["signal"], &ended["details"]["exit_code"]), (&9.into(), &Value::Null));
+    assert_eq!(summary["details"]["end"]["signal"], 9);
+    assert!(ended["text"].as_str().unwrap().ends_with(": killed by SIGKILL"), "{ended}");
+    assert!(summary["text"].as_str().unwrap().contains(" It was killed by SIGKILL at "), "{summary}");
 }
 
 #[test]
@@ -83,16 +140,19 @@ fn a_command_that_hangs_forks_or_prints_holds_nothing_up() {
     let command = "yes | head -c 10000000; sleep 601.25 & sleep 601.25";
     let target = Target::sleeping();
     let mut child = watch(&target, command).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    let mut out = child.stdout.take().unwrap();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let mut lines = String::new();
+    out.read_line(&mut lines).unwrap();
     std::thread::sleep(Duration::from_secs(1));
     let begun = Instant::now();
     let pid = rustix::process::Pid::from_raw(child.id() as i32).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     let status = child.wait().unwrap();
     assert!(status.success() && begun.elapsed() < Duration::from_secs(8), "{status}, {:?}", begun.elapsed());
-    let mut lines = String::new();
     out.read_to_string(&mut lines).unwrap();
-    assert_eq!(lines.lines().count(), 1, "only the events: {lines}");
+    let (events, summary) = lines.split_once("\n\n").unwrap();
+    assert_eq!(events.lines().count(), 1, "only the events: {lines}");
+    assert!(summary.contains("It had not ended by "), "SIGTERM ends it with the summary, too: {summary}");
     let is_left = || {
         let mut list = Command::new("ps");
         list.args(["-eo", "args="]);

@@ -15,7 +15,7 @@ const VARIABLE_MAX: usize = 4096;
 /// The variables that a program gets, and what is in each.
 pub const VARIABLES: [(&str, &str); 8] = [
     ("TRAINMON_EVENT", "the kind: `bottleneck`, `hung`, …"),
-    ("TRAINMON_STATE", "`begins`, `changed` or `ends`; empty for `attached` and `ended`"),
+    ("TRAINMON_STATE", "`begins`, `changed` or `ends`; empty for `attached`, `restarted`, `ended` and `summary`"),
     ("TRAINMON_PID", "PID of the job"),
     ("TRAINMON_TEXT", "what happened, in a sentence: `bottleneck: DATA LOADER · too few workers`"),
     ("TRAINMON_TIME", "when, RFC 3339 in the local time zone"),

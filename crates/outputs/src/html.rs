@@ -51,6 +51,7 @@ pub fn run(report: &RunReport<'_>) -> String {
     }
     match verdict {
         Some(verdict) => {
+            in_short(&mut out, report);
             answer(&mut out, report.held(), verdict);
             let frame = report.run.frame.as_deref();
             pipeline(&mut out, &stages(verdict, frame));
@@ -109,6 +110,15 @@ fn head(out: &mut String, (what, title): (&str, &str), accent: &str, lines: &[St
          <body class=\"{accent}\">\n<header>\n<p><strong>trainmon</strong> {what}</p>\n{lines}</header>\n<main>\n",
         escaped(title),
     );
+}
+
+/// The run in short: what a person who was not there reads first.
+fn in_short(out: &mut String, report: &RunReport<'_>) {
+    let summary = report.summary();
+    out.push_str("<section class=\"short\">\n");
+    tag(out, "p", &summary.answer());
+    summary.lines().iter().for_each(|text| tag(out, "p", text));
+    out.push_str("</section>\n");
 }
 
 /// The answer: what holds the run back, and what to do first.

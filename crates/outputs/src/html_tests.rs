@@ -159,7 +159,7 @@ fn a_title_names_the_report_and_is_no_markup() {
     let title = "ResNet &lt;b&gt;, 8 &amp; 4";
     assert!(page.contains(&format!("<title>{title} – trainmon report</title>")), "{page}");
     assert!(page.contains(&format!("<p><strong>{title}</strong></p>")) && page.contains("<h1>DATA LOADER"));
-    assert!(crate::markdown::run(&report).starts_with("# ResNet \\<b\\>, 8 \\& 4\n\n## DATA LOADER"));
+    assert!(crate::markdown::run(&report).starts_with("# ResNet \\<b\\>, 8 \\& 4\n\nWatched for "));
 }
 
 #[test]

@@ -43,6 +43,9 @@ pub fn run(report: &RunReport<'_>) -> String {
     let verdict = report.verdict().map(|(verdict, _)| verdict);
     report.title.iter().for_each(|title| line(&mut out, &format!("# {}\n", inline(title))));
     if let Some(verdict) = verdict {
+        let summary = report.summary();
+        line(&mut out, &format!("{}\n", inline(&summary.answer())));
+        summary.lines().iter().for_each(|text| line(&mut out, &format!("{}\n", inline(text))));
         answer(&mut out, verdict);
     }
     let held = report.held().map(|held| format!("; the verdict {held}")).unwrap_or_default();

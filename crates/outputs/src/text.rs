@@ -15,6 +15,7 @@ use trainmon_views::report::{
     Column, NOTHING_HOLDS, Point, Section, SectionBody, explain_command, headline, own_cost, phase_words, pid_words,
     sections, with_worth,
 };
+use trainmon_views::run_summary::RunSummary;
 use trainmon_waits::time_split::LoopActivity;
 
 /// Widest line where nothing says how wide the terminal is.
@@ -72,6 +73,17 @@ pub fn comparison(comparison: &ComparisonPage, style: Style) -> String {
     comparison.more.iter().for_each(|text| page.text("", text));
     comparison.cautions.iter().for_each(|caution| page.text("note: ", caution));
     comparison.sections.iter().for_each(|section| page.section(section));
+    page.lines.join("\n") + "\n"
+}
+
+/// A run in short on a page, under this title.
+pub fn summary(summary: &RunSummary<'_>, title: &str, style: Style) -> String {
+    let width = style.width.clamp(NARROWEST, WIDEST);
+    let mut page = TextPage { lines: Vec::new(), style: Style { width, ..style } };
+    page.inked(ink::BOLD, "", title);
+    page.text("", &summary.answer());
+    summary.lines().iter().chain(&summary.costliest()).for_each(|line| page.text("", line));
+    summary.sections().iter().for_each(|section| page.section(section));
     page.lines.join("\n") + "\n"
 }
 

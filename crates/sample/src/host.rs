@@ -106,6 +106,10 @@ pub struct CgroupSample {
     pub memory_limit_bytes: Option<u64>,
     /// File pages of the group read again soon after eviction (v2 memory.stat `workingset_refault_file`; not in v1).
     pub refaulted_file_pages: Option<u64>,
+    /// Processes of the group that the kernel killed because memory ran out (`oom_kill` of v2's memory.events, which counts the groups
+    /// below too, and of v1's memory.oom_control).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oom_kills: Option<u64>,
     /// The lowest read limit on a block device in the group or an ancestor, bytes per second.
     #[serde(rename = "io_read_limit_bytes_s")]
     pub io_read_limit_bytes_per_s: Option<u64>,

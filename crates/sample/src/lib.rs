@@ -5,6 +5,7 @@
 //! This folder has no I/O, no clock and no terminal.
 
 pub mod connections;
+pub mod ending;
 pub mod gpu;
 pub mod host;
 pub mod job;
@@ -33,6 +34,7 @@ use source::sources;
 use trainmon_profiles::account::ProfileAccount;
 
 pub use connections::{Channel, ConnectionsSample, LockWait};
+pub use ending::{EndingSample, OutputEnd};
 pub use gpu::{Gpm, GpuProcess, GpuReading, GpuSample, UtilizationPoint};
 pub use host::{CgroupSample, CpuTimes, HostSample, NetInterface, Pressure};
 pub use job::{JobAccess, JobSample, RunIdentity, Software, Unwatched};
@@ -82,6 +84,9 @@ pub struct Sample {
     /// What says how the run will go on, where a job is followed for days.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outlook: Option<Arc<OutlookSample>>,
+    /// How the attached process has ended, with the last sample.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ending: Option<Arc<EndingSample>>,
     /// The state of each source at this tick.
     pub sources: Sources,
     /// What trainmon itself costs.
@@ -89,7 +94,7 @@ pub struct Sample {
 }
 
 sources! {
-    without_status: other_processes, outlook, profile, account;
+    without_status: other_processes, outlook, ending, profile, account;
     /// `/proc/PID` of the job.
     Job(JobSample) { value: job, status: job, title: "processes", seen: None }
     /// Host-wide files of `/proc` and the cgroup tree.

@@ -46,6 +46,7 @@ struct CgroupCounters {
     cpu_stat: Option<KeptPath>,
     memory_usage: Option<KeptPath>,
     memory_stat: Option<KeptPath>,
+    oom_kills: Option<KeptPath>,
 }
 
 impl CgroupReader {
@@ -74,6 +75,8 @@ impl CgroupReader {
             keyed_number(text, b"total_workingset_refault_file")
                 .or_else(|| keyed_number(text, b"workingset_refault_file"))
         });
+        sample.oom_kills =
+            read(&mut self.counters.oom_kills, buffer).and_then(|text| keyed_number(text, b"oom_kill"));
         self.read_freezers(&mut sample);
         sample
     }
@@ -122,11 +125,12 @@ impl CgroupReader {
         // Throttling happens at the group with the quota, reclaim at the group with the limit, so their counters are
         // read there; without a limit, in the job's own group.
         let limiting = memory.map(|(_, at)| at);
-        let CgroupCounters { cpu_stat, memory_usage, memory_stat } = &mut self.counters;
+        let CgroupCounters { cpu_stat, memory_usage, memory_stat, oom_kills } = &mut self.counters;
         keep(cpu_stat, found.cpu.as_ref(), cpu.map(|(_, at)| at).as_deref(), "cpu.stat", "cpu.stat");
         let memory = found.memory.as_ref();
         keep(memory_usage, memory, limiting.as_deref(), "memory.current", "memory.usage_in_bytes");
         keep(memory_stat, memory, None, "memory.stat", "memory.stat");
+        keep(oom_kills, memory, None, "memory.events", "memory.oom_control");
     }
 }
 

@@ -101,6 +101,20 @@ pub fn stat(bytes: &[u8]) -> Option<Stat> {
     })
 }
 
+/// How a process that has ended did so, as waitpid(2) gives it: field 52 of its `/proc/PID/stat`, for as long as its parent has not
+/// taken it. `None` for a process that lives, and where the kernel does not show it: the field then reads 0, and so does field 35,
+/// which is 1 for a process that sleeps or has ended (fs/proc/array.c, `do_task_stat`).
+pub fn wait_status(bytes: &[u8]) -> Option<u16> {
+    let ended = stat(bytes)?;
+    if !matches!(ended.state, 'Z' | 'X' | 'x') || ended.main_has_left() {
+        return None;
+    }
+    let mut fields = Fields::new(bytes.get(end_of_comm(bytes)? + 1..)?.trim_ascii_end());
+    let is_shown = fields.nth(32).and_then(number::<u64>)? != 0; // field 35
+    let status: u16 = fields.nth(16).and_then(number)?; // field 52
+    (is_shown || status != 0).then_some(status)
+}
+
 /// One number for fields 26 to 28, 45 and 46, given the fields from 25 on: the kernel randomizes the stack's place at
 /// each exec (fs/binfmt_elf.c, `randomize_stack_top`); without that, it moves with the length of the arguments. The
 /// fields read 0 and 1 for readers without permission (fs/proc/array.c), and 0 in the middle of an exec.
@@ -224,6 +238,21 @@ mod tests {
             assert_eq!((stat.children_ticks, stat.cpu_ticks(), stat.is_kernel_thread()), (7, 11, false));
             assert_eq!((stat.start_ticks, stat.rss_pages), (99, 77));
         }
+    }
+
+    #[test]
+    fn the_status_of_what_has_ended_is_read_where_the_kernel_shows_it() {
+        let of = |state: char, threads: u32, shown: u32, status: u32| {
+            let line = format!(
+                "42 (x) {state} 7 42 41 0 -1 0 0 0 0 0 5 6 4 3 20 0 {threads} 0 9 0 0 99 0 0 0 0 0 0 0 0 0 {shown} 0 0 \
+                 17 0 0 0 0 0 0 0 0 0 0 0 0 0 {status}\n"
+            );
+            wait_status(line.as_bytes())
+        };
+        assert_eq!((of('Z', 1, 1, 256), of('Z', 1, 1, 9), of('Z', 1, 1, 0)), (Some(256), Some(9), Some(0)));
+        assert_eq!(of('Z', 1, 0, 0), None, "not shown to others than its owner");
+        assert_eq!(of('Z', 1, 0, 256), Some(256), "other kernels: only what is shown is not 0");
+        assert_eq!((of('S', 1, 1, 0), of('Z', 2, 1, 0), of('Z', 1, 1, 1 << 20)), (None, None, None));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use trainmon_diagnosis::diagnosis::Verdict;
 use trainmon_diagnosis::diagnosis::causes::verdict_name;
 use trainmon_diagnosis::history::totals::Totals;
 use trainmon_views::cost::{self, Price};
-use trainmon_views::run_report::steps_words;
+use trainmon_views::run_summary::steps_words;
 
 /// Smaller shares are left out.
 const NAMED_SHARE: f64 = 0.005;

@@ -73,7 +73,8 @@ impl fmt::Display for Price {
 }
 
 impl Price {
-    fn for_time(&self, gpu_s: f64) -> String {
+    /// What so many seconds of one GPU cost.
+    pub(crate) fn for_time(&self, gpu_s: f64) -> String {
         self.for_hours(gpu_s / HOUR_S)
     }
 
@@ -82,6 +83,12 @@ impl Price {
         format!("{}{:.2}", self.sign, gpu_hours * self.per_gpu_hour)
     }
 }
+
+/// The parts: all of it …
+pub(crate) const ALL_GPUS: &str = "all GPUs";
+/// … and those of it that are lost.
+pub(crate) const WHILE_IDLE: &str = "while they idle";
+pub(crate) const WHILE_WAITING: &str = "while the loop waits for data";
 
 /// A part of what the GPUs were paid for.
 #[derive(Debug, Clone, PartialEq)]
@@ -107,11 +114,11 @@ pub fn parts(run: &Totals, price: Option<&Price>) -> Vec<CostPart> {
         share: if is_all { String::new() } else { format!("{}%", percent(seconds / run.gpu_s)) },
         cost: price.map(|price| price.for_time(seconds)).unwrap_or_default(),
     };
-    let mut all = vec![part("all GPUs", run.gpu_s, true)];
-    all.extend(run.gpu_idle_s.map(|idle_s| part("while they idle", idle_s.min(run.gpu_s), false)));
+    let mut all = vec![part(ALL_GPUS, run.gpu_s, true)];
+    all.extend(run.gpu_idle_s.map(|idle_s| part(WHILE_IDLE, idle_s.min(run.gpu_s), false)));
     let split = run.split_s.shares_of(run.split_s.total());
     let waits = split.map(|split| split.input_wait).filter(|share| *share > 0.0);
-    all.extend(waits.map(|share| part("while the loop waits for data", share * run.gpu_s, false)));
+    all.extend(waits.map(|share| part(WHILE_WAITING, share * run.gpu_s, false)));
     all
 }
 

@@ -12,6 +12,7 @@ mod rank_profile_section;
 pub mod ranks;
 pub mod report;
 pub mod run_report;
+pub mod run_summary;
 pub mod section;
 pub mod stages;
 #[cfg(test)]

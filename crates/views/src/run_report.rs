@@ -6,12 +6,12 @@ use jiff::tz::TimeZone;
 
 use super::cost::{self, Price};
 use super::report::{Column, Section, SectionBody, phase_words, sections};
+use super::run_summary::{RunSummary, steps_words};
 use trainmon_base::text::format::{UNMEASURED, bytes, duration, largest_first, precise, whole_percent as percent};
 use trainmon_base::zone;
 use trainmon_diagnosis::diagnosis::verdict::Class;
 use trainmon_diagnosis::diagnosis::{LOOK_BACK_S, Verdict};
 use trainmon_diagnosis::history::run::WholeRun;
-use trainmon_diagnosis::history::totals::TrainedSteps;
 use trainmon_sample::recording::Header;
 
 /// Most changes of the verdict that are listed, the longest ones.
@@ -36,12 +36,6 @@ pub struct RunReport<'r> {
     pub title: Option<String>,
 }
 
-/// `285 steps in 22 s of training, 13 per second`; `None` if no steps are known.
-pub fn steps_words(steps: &TrainedSteps) -> Option<String> {
-    let rate = precise(steps.per_s()?);
-    Some(format!("{:.0} steps in {} of training, {rate} per second", steps.count, duration(steps.seconds)))
-}
-
 impl RunReport<'_> {
     /// The verdict that it is about, and for how many seconds it held; `None` for a run without samples.
     pub fn verdict(&self) -> Option<(&Verdict, f64)> {
@@ -50,7 +44,7 @@ impl RunReport<'_> {
 
     /// `2026-02-03 04:05:06 to 04:11:18 UTC, 6m12s`: when the run was watched, and for how long.
     pub fn when(&self) -> String {
-        let (Some(began), Some(ended)) = (self.run.began_unix_ms, self.run.ended_unix_ms()) else {
+        let (Some(began), Some(ended)) = (self.run.totals.began_unix_ms, self.run.totals.ended_unix_ms) else {
             return UNMEASURED.to_owned();
         };
         let began = zone::moment(began, &self.zone, "%Y-%m-%d %H:%M:%S");
@@ -66,7 +60,15 @@ impl RunReport<'_> {
 
     fn spans_days(&self) -> bool {
         let day = |ms| zone::moment(ms, &self.zone, "%Y-%m-%d");
-        self.run.began_unix_ms.map(day) != self.run.ended_unix_ms().map(day)
+        self.run.totals.began_unix_ms.map(day) != self.run.totals.ended_unix_ms.map(day)
+    }
+
+    /// The run in short, to begin with.
+    pub fn summary(&self) -> RunSummary<'_> {
+        // A log, and what other tools recorded, know no end.
+        let is_watched = self.run.frame.is_some() && self.header.pid != 0;
+        let story = if is_watched { Some(&self.run.story) } else { None };
+        RunSummary { totals: &self.run.totals, story, zone: &self.zone, price: self.price.as_ref() }
     }
 
     /// Ranks that the job has, at least one.
@@ -102,14 +104,15 @@ impl RunReport<'_> {
 
     /// Seconds by which its clock is ahead of UTC at the begin.
     pub fn offset_s(&self) -> i32 {
-        let began = self.run.began_unix_ms.and_then(|ms| Timestamp::from_millisecond(ms).ok());
+        let began = self.run.totals.began_unix_ms.and_then(|ms| Timestamp::from_millisecond(ms).ok());
         began.map_or(0, |began| self.zone.to_offset(began).seconds())
     }
 
     /// The sections about the run's verdicts, then all about the one that it is about, then where it ran.
     pub fn sections(&self) -> Vec<Section> {
-        let mut all = vec![self.classes(), self.phases(), self.cost(), self.changes()];
-        let about = |verdict: &Verdict| sections(verdict, &self.zone, self.run.ended_unix_ms());
+        let mut all = self.summary().sections();
+        all.extend([self.classes(), self.phases(), self.cost(), self.changes()]);
+        let about = |verdict: &Verdict| sections(verdict, &self.zone, self.run.totals.ended_unix_ms);
         let mut of_verdict = self.verdict().map(|(verdict, _)| about(verdict)).unwrap_or_default();
         let loop_time = of_verdict.iter_mut().find(|section| matches!(section.body, SectionBody::Shares(_)));
         loop_time.into_iter().for_each(|section| section.notes.extend(self.whole_split()));
@@ -128,7 +131,7 @@ impl RunReport<'_> {
 
     /// What the job did, where it did more than train.
     fn phases(&self) -> Section {
-        let mut phases: Vec<_> = self.run.phases().filter(|(_, seconds)| *seconds > 0.0).collect();
+        let mut phases: Vec<_> = self.run.totals.phases().filter(|(_, seconds)| *seconds > 0.0).collect();
         phases.sort_by(|a, b| b.1.total_cmp(&a.1));
         let whole: f64 = phases.iter().map(|(_, seconds)| seconds).sum();
         let told = if phases.len() > 1 { phases.as_slice() } else { &[] };

@@ -37,6 +37,8 @@ pub struct Values {
     calls: [Calls; SourceId::ALL.len()],
     /// Python stacks.
     pub stacks: StacksSlot,
+    /// All that is known of the job's end is in `sample`.
+    pub ending_read: bool,
 }
 
 /// Windows of stacks that are in no sample yet. Each goes into one sample, so they are kept until taken.

@@ -8,6 +8,7 @@
 //!              at a time, never waited for longer than a moment
 //!  tm-stacks   py-spy, one run after another, as often as needed
 //!  tm-hosts    the host's other processes, while they are shown
+//!  tm-ending   sleeps until the job ends, and reads how it did
 //!  tm-outlook  how the run will go on, where jobs are followed for days
 //!  tm-software once, the versions of what the job runs on
 //!       │
@@ -19,6 +20,7 @@
 //! ```
 
 mod effort;
+mod ending;
 mod latest;
 mod other_processes;
 mod outlook;
@@ -27,12 +29,14 @@ mod stacks;
 mod threads;
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use rustix::event::{EventfdFlags, eventfd};
 use rustix::process::{Resource, getrlimit};
 
 use trainmon_base::heap::ENOUGH_ADDRESSES;
@@ -50,6 +54,9 @@ use latest::Latest;
 /// How long a finished tick waits for sources that are a little late, milliseconds: NVML's PCIe counters take 20 ms
 /// each (the window of nvmlDeviceGetPcieThroughput).
 const GRACE_MS: u64 = 60;
+
+/// How long the last tick waits for what is known of the job's end: its output may be on a server that does not answer.
+const ENDING: Duration = Duration::from_secs(1);
 
 /// A lost driver, or a kernel that refused, is tried again after this time.
 const RETRY: Duration = Duration::from_secs(30);
@@ -91,6 +98,8 @@ struct Shared {
     effort: Effort,
     /// The host's other processes are wanted.
     other_processes_wanted: AtomicBool,
+    /// Wakes the thread that waits for the job's end: it cannot be unparked from where it waits.
+    wake_ending: Option<OwnedFd>,
 }
 
 impl Shared {
@@ -101,7 +110,16 @@ impl Shared {
             stop: AtomicBool::new(false),
             effort: Effort::default(),
             other_processes_wanted: AtomicBool::new(false),
+            wake_ending: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok(),
         })
+    }
+
+    /// Has the thread that waits for the job's end look whether it has come, or is to stop.
+    fn wake_ending(&self) {
+        if let Some(wake) = &self.wake_ending {
+            // It fails only where it was woken very often already.
+            let _ = rustix::io::write(wake, &1_u64.to_ne_bytes());
+        }
     }
 }
 
@@ -113,6 +131,7 @@ pub struct Collector {
     stacks_thread: Option<JoinHandle<()>>,
     other_processes_thread: Option<JoinHandle<()>>,
     outlook_thread: Option<JoinHandle<()>>,
+    watches_ending: bool,
     target: ProcessId,
     command: Arc<str>,
     own_stat: Option<KeptFile>,
@@ -132,12 +151,14 @@ impl Collector {
         let shared = Shared::new(options);
         let stacks_thread =
             threads::start(job, &shared).map_err(|error| AttachError::NoThread(why_no_thread(&error)))?;
+        let watches_ending = ending::start(&shared, target).is_some();
         let outlook_thread = if shared.options.outlook { outlook::start(&shared) } else { None };
         Ok(Self {
             shared,
             stacks_thread,
             other_processes_thread: None,
             outlook_thread,
+            watches_ending,
             target,
             command,
             own_stat: KeptFile::open("/proc/self/stat").ok(),
@@ -187,7 +208,13 @@ impl Collector {
             // What comes later is used at the next tick; the state shows its age.
             let _ = tokio::time::timeout(grace, self.reached(|values| values.complete(tick))).await;
         }
+        let has_ended = |values: &latest::Values| values.sample.job.as_ref().is_some_and(|job| !job.alive);
+        if self.watches_ending && has_ended(&self.shared.latest.values()) {
+            let _ = tokio::time::timeout(ENDING, self.reached(|values| values.ending_read)).await;
+        }
         let mut values = self.shared.latest.values();
+        // It may be known before the job's own files say so.
+        let ending = if has_ended(&values) { values.sample.ending.clone() } else { None };
         self.next_tick = values.job_tick().map_or(tick, |answered| answered.max(tick)) + 1;
         let now_ns = clock::monotonic_ns();
         let interval_ns = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX);
@@ -197,6 +224,7 @@ impl Collector {
             monotonic_ns: now_ns,
             boottime_ns: clock::boottime_ns(),
             stacks: values.stacks.take(),
+            ending,
             sources: values.sources(now_ns, interval_ns),
             own: self.own(),
             ..values.sample.clone()
@@ -235,6 +263,7 @@ impl Drop for Collector {
         wake(self.stacks_thread.as_ref());
         wake(self.other_processes_thread.as_ref());
         wake(self.outlook_thread.as_ref());
+        self.shared.wake_ending();
         // The thread ends a running py-spy: it checks `stop` every 40 ms. py-spy must not outlive trainmon.
         let until = Instant::now() + STACKS_END;
         while self.stacks_thread.as_ref().is_some_and(|thread| !thread.is_finished()) && Instant::now() < until {

@@ -93,6 +93,7 @@ fn watch_job(job: JobReader, shared: &Shared, others: &[SyncSender<u64>]) {
                 let _ = other.try_send(tick);
             }
             if !readers.tick(tick, now_ns) {
+                shared.wake_ending();
                 break;
             }
             tick += 1;

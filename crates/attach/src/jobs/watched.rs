@@ -10,15 +10,51 @@ use super::profile_taker::{ProfileNews, ProfileTaker};
 use super::{JobKey, profile};
 use trainmon_base::errors;
 use trainmon_diagnosis::diagnosis::Verdict;
+use trainmon_diagnosis::history::interval::Interval;
+use trainmon_diagnosis::history::totals::Totals;
 use trainmon_diagnosis::pipeline::Tick;
-use trainmon_diagnosis::watch::{EventKind, EventState, WatchEvent, WatchOptions, Watcher};
+use trainmon_diagnosis::watch::{EventKind, EventState, RunStory, WatchEvent, WatchOptions, Watcher};
 use trainmon_profiling::kineto::ProfileWish;
 use trainmon_sources::clock;
+
+/// One job from the begin of its watching on: its sums, and what happened. Its memory does not grow with time.
+#[derive(Debug)]
+pub struct WatchedJob {
+    /// Sums over the time watched.
+    pub totals: Totals,
+    /// What happened.
+    pub story: RunStory,
+    /// The newest tick.
+    pub last: Option<Arc<Tick>>,
+    watcher: Watcher,
+}
+
+impl WatchedJob {
+    /// Nothing has been seen of it yet.
+    pub fn new(options: WatchOptions) -> Self {
+        let (totals, story) = (Totals::default(), RunStory::default());
+        Self { totals, story, last: None, watcher: Watcher::new(options) }
+    }
+
+    /// Takes the next tick in, and gives what there is to tell.
+    pub fn push(&mut self, tick: &Arc<Tick>) -> Vec<WatchEvent> {
+        self.totals.add(&Interval::new(&tick.frame, &tick.verdict, tick.shares), &tick.verdict);
+        let events = self.watcher.push(tick);
+        events.iter().for_each(|event| self.story.push(event));
+        self.last = Some(Arc::clone(tick));
+        events
+    }
+
+    /// Its PID and its command line.
+    pub fn name(&self) -> (u32, &str) {
+        self.last.as_ref().map_or((0, ""), |tick| (tick.verdict.pid, &tick.verdict.command))
+    }
+}
 
 /// A watcher for each job.
 #[derive(Debug)]
 pub struct WatchedJobs {
-    watchers: BTreeMap<JobKey, (Watcher, Option<Arc<Tick>>)>,
+    jobs: BTreeMap<JobKey, WatchedJob>,
     options: WatchOptions,
     /// Jobs that are too many, as of the last scan.
     left_out: usize,
@@ -27,26 +63,26 @@ pub struct WatchedJobs {
 impl WatchedJobs {
     /// None yet.
     pub fn new(options: WatchOptions) -> Self {
-        Self { watchers: BTreeMap::new(), options, left_out: 0 }
+        Self { jobs: BTreeMap::new(), options, left_out: 0 }
     }
 
-    /// What there is to tell of what has happened, and the command line of the job.
-    pub fn take(&mut self, what: Followed) -> (Vec<WatchEvent>, String) {
-        let command = |tick: &Tick| tick.verdict.command.clone();
+    /// What there is to tell of what has happened, and the command line of the job; and the job itself once it is over.
+    pub fn take(&mut self, what: Followed) -> (Vec<WatchEvent>, String, Option<WatchedJob>) {
+        let command = |job: &WatchedJob| job.name().1.to_owned();
         match what {
             Followed::Came(key, _) => {
-                self.watchers.insert(key, (Watcher::new(self.options), None));
+                self.jobs.insert(key, WatchedJob::new(self.options));
             }
             Followed::Tick(key, tick) => {
-                let Some((watcher, last)) = self.watchers.get_mut(&key) else { return Default::default() };
-                let events = watcher.push(&tick);
-                let command = if events.is_empty() { String::new() } else { command(&tick) };
-                *last = Some(tick);
-                return (events, command);
+                let Some(job) = self.jobs.get_mut(&key) else { return Default::default() };
+                let events = job.push(&tick);
+                let command = if events.is_empty() { String::new() } else { command(job) };
+                return (events, command, None);
             }
             Followed::Gone(key) => {
-                let Some((mut watcher, Some(last))) = self.watchers.remove(&key) else { return Default::default() };
-                return (watcher.let_go(&last).into_iter().collect(), command(&last));
+                let Some(mut job) = self.jobs.remove(&key) else { return Default::default() };
+                let Some(last) = job.last.clone() else { return Default::default() };
+                return (job.watcher.let_go(&last).into_iter().collect(), command(&job), Some(job));
             }
             Followed::Refused(pid, why) => errors::note(&format!("PID {pid} is not watched: {why}")),
             Followed::Scanned(_, left_out) => {
@@ -57,6 +93,11 @@ impl WatchedJobs {
             }
         }
         Default::default()
+    }
+
+    /// The jobs that are still watched, when watching ends.
+    pub fn remaining(self) -> impl Iterator<Item = WatchedJob> {
+        self.jobs.into_values().filter(|job| job.last.is_some())
     }
 }
 

@@ -190,7 +190,7 @@ mod tests {
     fn shown(run: &WholeRun) -> String {
         let columns = run.columns(500, |point| [point.cpu.get().map(|cpu| (cpu * 10.0).round())]);
         let totals = (run.totals.watched_s, run.totals.classes(), run.totals.steps);
-        format!("{totals:?} {:?} {:?} {:?} {columns:?}", run.spans, run.environment, run.began_unix_ms)
+        format!("{totals:?} {:?} {:?} {:?} {columns:?}", run.spans, run.environment, run.totals.began_unix_ms)
     }
 
     #[test]

@@ -58,8 +58,12 @@ fn smaller_parts(case: &RuleInput<'_>, judgment: &mut Judgment) {
         let followed = cause.spec().followed.and_then(|wait| in_words(case.window, &wait, lost));
         let words = match (followed, part.purpose) {
             (Some(words), _) => words,
-            // The model's own computing is what is left, not a second limit.
-            (None, Purpose::Own) if cause == Cause::CpuTraining => continue,
+            // The model's own computing is what is left, and what the CPUs are short of is told elsewhere.
+            (None, Purpose::Own)
+                if !matches!(cause, Cause::MainThread | Cause::HostDeviceSync | Cause::LaunchBound) =>
+            {
+                continue;
+            }
             (None, Purpose::Own) => format!("does its own work {} of the time", percent(lost)),
             (None, _) => format!("waits for data {} of the time", percent(lost)),
         };
@@ -75,7 +79,7 @@ fn smaller_parts(case: &RuleInput<'_>, judgment: &mut Judgment) {
 /// The time that saving takes beside a larger loss.
 fn saving_between(case: &RuleInput<'_>, judgment: &Judgment) -> Option<Finding> {
     let share = case.main.shares.checkpoint.min(case.window.device_idle());
-    if share < OF_TWO || judgment.cause == Some(Cause::CheckpointWrite) {
+    if share < LOST_WAIT || judgment.cause == Some(Cause::CheckpointWrite) {
         return None;
     }
     let text = format!("the loop also saves {} of the time", percent(share));

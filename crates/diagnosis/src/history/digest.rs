@@ -13,12 +13,15 @@ use super::packed;
 use super::run::WholeRun;
 use crate::diagnosis::Verdict;
 use crate::pipeline::{Tick, same_cause};
+use crate::watch::{StoryEvent, WatchOptions, Watcher};
 use trainmon_waits::Frame;
 
 /// Changes with what a digest holds. Every digest begins with it and the version of trainmon.
-const DIGEST_FORMAT: u32 = 2;
+const DIGEST_FORMAT: u32 = 3;
 /// More classes and causes than there are: a digest with more verdicts is not trainmon's.
 const VERDICTS: usize = 500;
+/// Most events of one digest.
+const MOST_TOLD: usize = 200;
 
 /// The begin of a digest, which is not rounded.
 #[derive(Debug, Serialize, Deserialize)]
@@ -30,25 +33,46 @@ struct DigestHead {
     environment: Environment,
     /// One for each class and cause, the newest.
     verdicts: Vec<Arc<Verdict>>,
+    /// What was told in it.
+    told: Vec<StoryEvent>,
 }
 
 /// What is rounded: the place of its verdict and the numbers of each interval, and the last frame.
 type DigestBody = (Vec<(u16, Interval)>, Arc<Frame>);
 
 /// Gathers the ticks of one digest.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct DigestWriter {
     environment: Environment,
     frame: Option<Arc<Frame>>,
     intervals: Vec<(u16, Interval)>,
     verdicts: Vec<Arc<Verdict>>,
+    watcher: Watcher,
+    told: Vec<StoryEvent>,
     sequence: u64,
+}
+
+impl Default for DigestWriter {
+    fn default() -> Self {
+        Self {
+            environment: Environment::default(),
+            frame: None,
+            intervals: Vec::new(),
+            verdicts: Vec::new(),
+            watcher: Watcher::new(WatchOptions::default()),
+            told: Vec::new(),
+            sequence: 0,
+        }
+    }
 }
 
 impl DigestWriter {
     /// Adds a tick.
     pub fn push(&mut self, tick: &Tick) {
         let interval = Interval::new(&tick.frame, &tick.verdict, tick.shares);
+        let events = self.watcher.push(tick);
+        let room = MOST_TOLD.saturating_sub(self.told.len());
+        self.told.extend(events.iter().filter_map(StoryEvent::of_event).take(room));
         self.environment.update(tick);
         self.frame = Some(Arc::clone(&tick.frame));
         let place = self.verdicts.iter().position(|known| same_cause(known, &tick.verdict));
@@ -80,6 +104,7 @@ impl DigestWriter {
             sequence: self.sequence,
             environment: self.environment.clone(),
             verdicts: std::mem::take(&mut self.verdicts),
+            told: std::mem::take(&mut self.told),
         };
         let body: DigestBody = (std::mem::take(&mut self.intervals), frame);
         let mut bytes = Vec::new();
@@ -104,6 +129,7 @@ pub fn add(run: &mut WholeRun, bytes: &[u8]) -> Option<Digested> {
     if !known || head.verdicts.len() > VERDICTS {
         return None;
     }
+    head.told.into_iter().take(MOST_TOLD).for_each(|told| run.story.add(told));
     let (intervals, frame) = body;
     let digested = Digested { sequence: head.sequence, samples: intervals.len() as u64 };
     for (place, interval) in intervals {

@@ -14,8 +14,9 @@ use super::timeline::{Timeline, TimelinePoint, TimelineWindow};
 use super::totals::Totals;
 use crate::diagnosis::Verdict;
 use crate::diagnosis::causes::Cause;
-use crate::diagnosis::verdict::{Class, Phase};
+use crate::diagnosis::verdict::Class;
 use crate::pipeline::Tick;
+use crate::watch::{RunStory, WatchOptions, Watcher};
 use trainmon_waits::Frame;
 
 /// Most verdicts that are kept one by one, the newest.
@@ -53,16 +54,16 @@ pub struct WholeRun {
     pub environment: Environment,
     /// Most workers at a time.
     pub most_workers: u32,
-    /// Wall clock at the first sample, milliseconds since 1970.
-    pub began_unix_ms: Option<i64>,
     /// Its steps over time.
     pub steps: StepSeries,
     /// What else the machine did.
     pub surroundings: SurroundingsSum,
-    phases_s: [f64; Phase::COUNT],
+    /// What happened in it.
+    pub story: RunStory,
+    watcher: Watcher,
     timeline: Timeline,
-    /// Wall clock at the end of the newest interval, milliseconds since 1970, and its verdict.
-    last: Option<(i64, Arc<Verdict>)>,
+    /// The newest verdict.
+    last: Option<Arc<Verdict>>,
 }
 
 impl Default for WholeRun {
@@ -74,10 +75,10 @@ impl Default for WholeRun {
             frame: None,
             environment: Environment::default(),
             most_workers: 0,
-            began_unix_ms: None,
             steps: StepSeries::default(),
             surroundings: SurroundingsSum::default(),
-            phases_s: [0.0; Phase::COUNT],
+            story: RunStory::default(),
+            watcher: Watcher::new(WatchOptions::default()),
             timeline: Timeline::new(LIMITS),
             last: None,
         }
@@ -88,6 +89,7 @@ impl WholeRun {
     /// Adds the next tick.
     pub fn push(&mut self, tick: &Tick) {
         self.add(&Interval::new(&tick.frame, &tick.verdict, tick.shares), &tick.verdict);
+        self.watcher.push(tick).iter().for_each(|event| self.story.push(event));
         self.environment.update(tick);
         self.frame = Some(Arc::clone(&tick.frame));
     }
@@ -99,22 +101,8 @@ impl WholeRun {
         self.span(interval.time, verdict);
         self.steps.push(interval);
         self.surroundings.add(interval.surroundings, interval.time.seconds);
-        if let Some(seconds) = self.phases_s.get_mut(interval.phase.index()) {
-            *seconds += interval.time.seconds;
-        }
         self.most_workers = self.most_workers.max(interval.workers);
-        self.began_unix_ms.get_or_insert(interval.time.unix_ms);
-        self.last = Some((interval.time.unix_ms, Arc::clone(verdict)));
-    }
-
-    /// Phases with their time, seconds.
-    pub fn phases(&self) -> impl Iterator<Item = (Phase, f64)> {
-        Phase::ALL.into_iter().zip(self.phases_s)
-    }
-
-    /// Wall clock at its end, milliseconds since 1970.
-    pub fn ended_unix_ms(&self) -> Option<i64> {
-        self.last.as_ref().map(|(unix_ms, _)| *unix_ms)
+        self.last = Some(Arc::clone(verdict));
     }
 
     /// Whether nothing was added.
@@ -143,7 +131,7 @@ impl WholeRun {
         let costliest =
             self.totals.costliest().filter(|cause| cause.seconds >= WORTH_A_REPORT * self.totals.watched_s);
         let last = || {
-            let (_, verdict) = self.last.as_ref()?;
+            let verdict = self.last.as_ref()?;
             // The totals know its profile.
             let known = self.totals.of_cause(verdict);
             Some(known.map_or((verdict, 0.0), |cause| (&cause.verdict, cause.seconds)))
@@ -158,8 +146,8 @@ impl WholeRun {
         most: u16,
         values: impl Fn(&TimelinePoint) -> [Option<f32>; N],
     ) -> Vec<(i64, [Option<f32>; N])> {
-        let (Some(first_ns), Some(latest), Some((last_unix_ms, _))) =
-            (self.timeline.first_ns(), self.timeline.latest(), &self.last)
+        let (Some(first_ns), Some(latest), Some(last_unix_ms)) =
+            (self.timeline.first_ns(), self.timeline.latest(), self.totals.ended_unix_ms)
         else {
             return Vec::new();
         };

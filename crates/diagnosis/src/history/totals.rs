@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::interval::{Interval, WatchedTime};
-use crate::diagnosis::verdict::{Advice, Class, Verdict};
+use crate::diagnosis::verdict::{Advice, Class, Phase, Verdict};
 use crate::pipeline::same_cause;
 use trainmon_waits::time_split::TimeSplit;
 
@@ -27,6 +27,8 @@ pub struct CauseTime {
     pub verdict: Arc<Verdict>,
     /// Seconds.
     pub seconds: f64,
+    /// What the loops did meanwhile, seconds.
+    pub split_s: TimeSplit,
 }
 
 /// Steps of a run while it trained, and the time over which they are known: imports, validations and whatever else takes no
@@ -58,6 +60,12 @@ impl TrainedSteps {
 pub struct Totals {
     /// Time watched, seconds, without gaps.
     pub watched_s: f64,
+    /// Wall clock at the end of the first interval, milliseconds since 1970.
+    pub began_unix_ms: Option<i64>,
+    /// Wall clock at the end of the newest interval, milliseconds since 1970.
+    pub ended_unix_ms: Option<i64>,
+    /// Time by phase, seconds.
+    phases_s: [f64; Phase::COUNT],
     /// Steps of its training.
     pub steps: TrainedSteps,
     /// The longest time for which class and cause did not change.
@@ -83,20 +91,25 @@ impl Totals {
         let seconds = time.seconds;
         self.gpus(interval);
         self.watched_s += seconds;
-        self.steps.add(interval);
-        if let Some(shares) = shares {
-            self.split_s += shares.map(|share| share * seconds);
+        self.began_unix_ms.get_or_insert(time.unix_ms);
+        self.ended_unix_ms = Some(time.unix_ms);
+        if let Some(phase_s) = self.phases_s.get_mut(interval.phase.index()) {
+            *phase_s += seconds;
         }
+        self.steps.add(interval);
+        let split_s = shares.map(|shares| shares.map(|share| share * seconds)).unwrap_or_default();
+        self.split_s += split_s;
         self.keep_profile(verdict);
         if let Some(known) = self.causes.iter_mut().find(|known| same_cause(&known.verdict, verdict)) {
             known.seconds += seconds;
+            known.split_s += split_s;
             let before = std::mem::replace(&mut known.verdict, Arc::clone(verdict));
             // Read from the middle of a recording, verdicts have no account of what came before.
             if verdict.profile.is_none() && before.profile.is_some() {
                 take_profile(Arc::make_mut(&mut known.verdict), &before);
             }
         } else {
-            self.causes.push(CauseTime { verdict: Arc::clone(verdict), seconds });
+            self.causes.push(CauseTime { verdict: Arc::clone(verdict), seconds, split_s });
         }
         self.stretch(time, verdict);
     }
@@ -138,6 +151,16 @@ impl Totals {
         {
             self.longest = Some(running.clone());
         }
+    }
+
+    /// Phases with their time, seconds.
+    pub fn phases(&self) -> impl Iterator<Item = (Phase, f64)> {
+        Phase::ALL.into_iter().zip(self.phases_s)
+    }
+
+    /// All classes and causes with their time.
+    pub fn causes(&self) -> &[CauseTime] {
+        &self.causes
     }
 
     /// Classes with their time, seconds, longest first.

@@ -82,6 +82,8 @@ impl HeldBack {
     fn tell(&mut self, now: Holds, verdict: &Verdict) -> Option<WatchEvent> {
         let words = if now.is_some() { verdict.heading() } else { "nothing holds the job back".to_owned() };
         let earlier = self.told.as_ref().map(|told| told.holds);
+        let lasting = self.candidates.iter().find(|(holds, _)| *holds == now);
+        let lasted_s = lasting.map_or(0.0, |(_, patience)| patience.lasted_s());
         let before = self.told.replace(ToldVerdict { holds: now, words, lasted_s: 0.0, earlier });
         // What gives way to what was there before it may only have passed by.
         let passing = before.as_ref().filter(|before| before.earlier == Some(now));
@@ -111,6 +113,7 @@ impl HeldBack {
             confidence: verdict.confidence,
             before_class: before.map(|(class, _)| class),
             before_cause: before.and_then(|(_, cause)| cause),
+            lasted_s,
             summary: verdict.summary.clone(),
         };
         Some(WatchEvent::new(EventKind::Bottleneck, Some(state), text, details))

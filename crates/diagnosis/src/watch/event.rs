@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::JobEnd;
 use crate::diagnosis::Verdict;
 use crate::diagnosis::causes::Cause;
 use crate::diagnosis::verdict::{Class, Phase};
@@ -27,10 +28,14 @@ named_enum! {
         Deadline = "deadline",
         /// The clocks of a GPU are held down, or the CPU quota of the control group stops the job.
         Throttled = "throttled",
+        /// The processes that trained have ended, and others train in their place.
+        Restarted = "restarted",
         /// A profile that another event asked for has been taken.
         Profile = "profile",
         /// The job has ended.
         Ended = "ended",
+        /// The run in short.
+        Summary = "summary",
     }
 }
 
@@ -69,11 +74,19 @@ impl EventKind {
                  stops the job. The power limit of a busy GPU does not count.",
                 "15 s",
             ),
+            Self::Restarted => (
+                "The processes that trained have ended, and a launcher has started others that train in their place.",
+                "as soon as they train",
+            ),
             Self::Profile => (
                 "What the profile shows that `--profile-on` has taken at another event, or why it could not be taken.",
                 "some seconds after that event",
             ),
-            Self::Ended => ("The job has ended. `watch` ends, too.", "at once"),
+            Self::Ended => ("The job has ended, and how. `watch` ends, too.", "at once"),
+            Self::Summary => (
+                "The run in short: see [In the morning](#in-the-morning). A line of its own with `--json` only.",
+                "when the job has ended, and when `watch` ends",
+            ),
         }
     }
 }
@@ -135,6 +148,12 @@ impl WatchEvent {
         Self::new(EventKind::Profile, None, format!("no profile: {why}"), details)
     }
 
+    /// The run in short: a sentence, and the numbers.
+    pub fn of_summary(unix_ms: i64, pid: u32, text: String, numbers: serde_json::Value) -> Self {
+        let event = Self::new(EventKind::Summary, None, text, EventDetails::Summary(numbers));
+        Self { unix_ms, pid, ..event }
+    }
+
     /// The same, about a rank.
     pub(super) fn at_rank(self, rank: Option<u32>, training_pid: Option<u32>) -> Self {
         Self { rank, training_pid, ..self }
@@ -155,6 +174,8 @@ pub enum EventDetails {
         confidence: f64,
         before_class: Option<Class>,
         before_cause: Option<Cause>,
+        /// How long it has been so.
+        lasted_s: f64,
         summary: String,
     },
     Hung {
@@ -212,8 +233,16 @@ pub enum EventDetails {
         /// The length of its window.
         window_ms: Option<f64>,
     },
+    Restarted {
+        /// Training processes that there are now.
+        processes: u64,
+    },
     Ended {
         watched_s: f64,
         steps: Option<u64>,
+        #[serde(flatten)]
+        end: JobEnd,
     },
+    /// The same as the page, in numbers.
+    Summary(serde_json::Value),
 }

@@ -12,12 +12,17 @@ mod deadline;
 mod event;
 mod filling;
 mod held_down;
+mod job_end;
 mod lasting;
 mod late_rank;
+mod restarted;
 mod slow_steps;
 mod standstill;
+mod story;
 
 pub use event::{EventDetails, EventKind, EventState, WatchEvent};
+pub use job_end::JobEnd;
+pub use story::{Episode, RunStory, StoryEvent};
 
 use crate::pipeline::Tick;
 use trainmon_base::text::format::duration;
@@ -57,6 +62,8 @@ pub struct Watcher {
     held_down: held_down::HeldDown,
     memory: filling::FillingMemory,
     deadline: deadline::Deadline,
+    restarted: restarted::Restarted,
+    oom_kills: job_end::OomKills,
     began: bool,
     ended: bool,
     watched_s: f64,
@@ -74,6 +81,8 @@ impl Watcher {
             held_down: held_down::HeldDown::default(),
             memory: filling::FillingMemory::default(),
             deadline: deadline::Deadline::default(),
+            restarted: restarted::Restarted::default(),
+            oom_kills: job_end::OomKills::default(),
             began: false,
             ended: false,
             watched_s: 0.0,
@@ -97,8 +106,9 @@ impl Watcher {
             if frame.gap || !frame.seconds.is_finite() { 0.0 } else { frame.seconds.clamp(0.0, INTERVAL_MAX_S) };
         self.watched_s += seconds;
         self.steps = tick.verdict.steps.count.or(self.steps);
+        let moment = WatchedMoment { tick, seconds };
+        self.oom_kills.push(moment);
         if tick.alive {
-            let moment = WatchedMoment { tick, seconds };
             events.extend(self.standstill.push(moment));
             events.extend(self.bottleneck.push(moment));
             events.extend(self.late_rank.push(moment));
@@ -106,9 +116,10 @@ impl Watcher {
             events.extend(self.held_down.push(moment));
             events.extend(self.memory.push(moment));
             events.extend(self.deadline.push(moment));
+            events.extend(self.restarted.push(moment));
         } else {
             self.ended = true;
-            events.push(self.end("the job has ended"));
+            events.push(self.end("the job has ended", self.oom_kills.end(tick)));
         }
         for event in &mut events {
             (event.unix_ms, event.pid) = (frame.unix_ms, tick.verdict.pid);
@@ -118,7 +129,7 @@ impl Watcher {
 
     /// The job of this last tick is not followed any more; `None` if its end was told.
     pub fn let_go(&mut self, last: &Tick) -> Option<WatchEvent> {
-        let event = self.end("the process no longer trains");
+        let event = self.end("the process no longer trains", JobEnd::default());
         let told = std::mem::replace(&mut self.ended, true);
         (!told && self.began).then(|| WatchEvent { unix_ms: last.frame.unix_ms, pid: last.verdict.pid, ..event })
     }
@@ -133,9 +144,10 @@ impl Watcher {
             && self.deadline.is_small()
     }
 
-    fn end(&self, what: &str) -> WatchEvent {
-        let text = format!("{what}, after {} of watching", duration(self.watched_s));
-        let details = EventDetails::Ended { watched_s: self.watched_s, steps: self.steps };
+    fn end(&self, what: &str, end: JobEnd) -> WatchEvent {
+        let how = end.words().map(|words| format!(": {words}")).unwrap_or_default();
+        let text = format!("{what}, after {} of watching{how}", duration(self.watched_s));
+        let details = EventDetails::Ended { watched_s: self.watched_s, steps: self.steps, end };
         WatchEvent::new(EventKind::Ended, None, text, details)
     }
 }

@@ -189,7 +189,8 @@ pub(super) fn draw(out: &mut String, report: &RunReport<'_>) -> String {
             steps.mean = format!("{}/s", precise(rate));
         }
         if numbers.edges.is_empty() {
-            numbers.edges = edges(columns.iter().map(|(unix_ms, _)| *unix_ms).collect(), report.run.began_unix_ms);
+            numbers.edges =
+                edges(columns.iter().map(|(unix_ms, _)| *unix_ms).collect(), report.run.totals.began_unix_ms);
         }
         let id = format!("chart-{nth}");
         let top = chart.top.unwrap_or_else(|| top_of(&series));

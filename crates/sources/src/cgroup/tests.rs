@@ -72,6 +72,7 @@ fn v2_with_limits_at_several_levels() {
             ("memory.max", "max\n"),
             ("memory.current", "1\n"),
             ("memory.stat", "anon 1\nworkingset_refault_file 77\n"),
+            ("memory.events", "low 0\nhigh 9\nmax 5\noom 4\noom_kill 2\noom_group_kill 0\n"),
             ("io.max", "8:0 rbps=60 wbps=max riops=3 wiops=max\n"),
         ],
     );
@@ -85,6 +86,7 @@ fn v2_with_limits_at_several_levels() {
         memory_bytes: Some(800_000),
         memory_limit_bytes: Some(900_000),
         refaulted_file_pages: Some(77),
+        oom_kills: Some(2),
         io_read_limit_bytes_per_s: Some(50),
         io_read_limit_iops: Some(3),
         frozen: None,
@@ -119,6 +121,7 @@ fn v1_in_a_container_that_shares_the_host_name_space() {
             ("memory.limit_in_bytes", "9223372036854771712\n"),
             ("memory.usage_in_bytes", "5\n"),
             ("memory.stat", "cache 1\nworkingset_refault_file 2\ntotal_workingset_refault_file 20\n"),
+            ("memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n"),
         ],
     );
     tree.group("cg/blkio", &[("blkio.throttle.read_bps_device", "8:0 1048576\n8:16 99\n")]);
@@ -127,7 +130,7 @@ fn v1_in_a_container_that_shares_the_host_name_space() {
     assert_eq!(sample.cpu_quota_cores, Some(0.5));
     assert_eq!((sample.periods, sample.throttled_periods), (Some(10), Some(5)));
     assert_eq!((sample.memory_bytes, sample.memory_limit_bytes), (Some(5), None));
-    assert_eq!(sample.refaulted_file_pages, Some(20));
+    assert_eq!((sample.refaulted_file_pages, sample.oom_kills), (Some(20), Some(3)));
     assert_eq!((sample.io_read_limit_bytes_per_s, sample.io_read_limit_iops), (Some(99), None));
 }
 
