@@ -55,6 +55,7 @@ PLACES: dict[str, list[str]] = {
     "XGBoost": ["xgboost/sklearn.py:XGBModel", "xgboost/core.py:DMatrix"],
     "LightGBM": ["lightgbm/lib/lib_lightgbm.so"],
     "CatBoost": ["catboost/core.py:CatBoostClassifier"],
+    "spaCy pipe": ["spacy/__init__.py", "spacy/language.py:Language", "spacy/language.py:Language.pipe"],
     "spaCy": ["spacy/__init__.py"],
     "gensim": ["gensim/models/word2vec.py:Word2Vec"],
     "scikit-learn": ["sklearn/ensemble/_forest.py:RandomForestClassifier"],

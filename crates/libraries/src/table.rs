@@ -408,11 +408,25 @@ pub(super) const LIBRARIES: &[Library] = &[
         ],
         page: "https://catboost.ai/docs/en/features/training-on-gpu",
     },
+    // spaCy 3.8.18. Training evaluates by its pipe as well.
+    Library {
+        name: "spaCy pipe",
+        kind: Inference,
+        runs: code("spacy/language.py", "pipe"),
+        counters: &[],
+        parts: &[],
+        settings: &[
+            (Device, "Run it on the GPU: spacy.require_gpu() before spacy.load()"),
+            (Workers, ""),
+            (Threads, "Run it in processes: nlp.pipe(texts, n_process=…)"),
+        ],
+        page: "https://spacy.io/usage/processing-pipelines#multiprocessing",
+    },
     // spaCy 3.8.18.
     Library {
         name: "spaCy",
         kind: Training,
-        runs: code("spacy/language.py, spacy/training/loop.py", "update train_while_improving pipe"),
+        runs: code("spacy/language.py, spacy/training/loop.py", "update train_while_improving"),
         counters: &[counter(code("spacy/training/loop.py", "train_while_improving"), "step", Step)],
         parts: &[
             (Forward, code("spacy/pipeline/, spacy/language.py", "update")),
