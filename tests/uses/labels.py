@@ -119,7 +119,7 @@ USES = (
         "spacy_mails", "spaCy", "training", (*LOADS, "cpu/cpu-training"), "steps", ("make_doc", "update", "tokenizer.pyx"), (*AHEAD, "make_doc"),
         NO_TORCH, "cpu/cpu-training", {"tokenizing": (0.35, 0.7)},
     ),
-    Use("spacy_archive", "spaCy", "inference", ("cpu/cpu-training",), "rows", THINC, ("n_process",), NO_TORCH, fixable=True),
+    Use("spacy_archive", "spaCy pipe", "inference", ("cpu/cpu-training",), "rows", THINC, ("n_process",), NO_TORCH, fixable=True),
     Use(
         "embed_logs", "gensim", "training", ("data-loader",), place=("tokens", "__iter__"), advice=AHEAD, never=NO_TORCH,
         parts={"reading": (0.6, 1.0)},

@@ -221,6 +221,24 @@ mod tests {
     }
 
     #[test]
+    fn the_library_that_people_configure_comes_after_what_it_runs_on() {
+        let place = |name| Library::ALL.iter().position(|library| library.name == name);
+        for names in [["Accelerate", "Hugging Face Trainer"], ["Hugging Face Trainer", "TRL"], ["Ignite", "MONAI"]] {
+            let [first, then] = names.map(place);
+            assert!(first.is_some() && first < then, "{names:?}");
+        }
+    }
+
+    #[test]
+    fn scikit_learn_fits_where_it_computes_and_not_around_what_users_wrote() {
+        let part = |file: &str| Library::part(&format!("/v/site-packages/sklearn/{file}"), "fit");
+        assert_eq!(part("ensemble/_forest.py"), Some(LibraryPart::Fit));
+        assert_eq!(part("svm/_base.py"), Some(LibraryPart::Fit));
+        assert_eq!(part("pipeline.py"), None);
+        assert_eq!(part("model_selection/_search.py"), None);
+    }
+
+    #[test]
     fn a_loop_is_recognized_by_file_and_function() {
         let trainer = "/v/lib/python3.11/site-packages/transformers/trainer.py";
         let name = |file, function| Library::running(file, function).map(|library| library.name);

@@ -15,7 +15,17 @@ const fn counter(code: Code, variable: &'static str, unit: super::StepUnit) -> C
     Counter { code, variable, unit, total: None }
 }
 
-/// Outer libraries first: a search runs other libraries, and these may run what others made.
+/// No function: the loop is the user's.
+const NO_LOOP: Code = code("", "<none>");
+
+/// Where scikit-learn computes. Its pipelines, searches and wrappers call what users wrote, so they are not in it.
+const SKLEARN: &str = "sklearn/ensemble/_forest.py, sklearn/ensemble/_gb.py, sklearn/ensemble/_hist_gradient_boosting/, sklearn/ensemble/_iforest.py, \
+                       sklearn/discriminant_analysis.py, sklearn/naive_bayes.py, sklearn/cluster/, sklearn/covariance/, sklearn/cross_decomposition/, sklearn/decomposition/, sklearn/feature_extraction/, \
+                       sklearn/gaussian_process/, sklearn/impute/, sklearn/linear_model/, sklearn/manifold/, sklearn/mixture/, sklearn/neighbors/, \
+                       sklearn/neural_network/, sklearn/preprocessing/_data.py, sklearn/preprocessing/_encoders.py, sklearn/svm/, sklearn/tree/";
+
+/// Outer libraries first: the last one that runs a loop is named, with its settings. A search runs other libraries, and TRL's
+/// functions run inside the loop of Transformers.
 pub(super) const LIBRARIES: &[Library] = &[
     // Optuna 5.0.0.
     Library {
@@ -30,6 +40,20 @@ pub(super) const LIBRARIES: &[Library] = &[
         )],
         page: "https://optuna.readthedocs.io/en/stable/tutorial/10_key_features/004_distributed.html",
     },
+    // scikit-learn 1.9.1: grid, random and halving search.
+    Library {
+        name: "scikit-learn search",
+        kind: Search,
+        runs: code("sklearn/model_selection/_search.py", "fit evaluate_candidates"),
+        counters: &[],
+        parts: &[],
+        settings: &[
+            (Device, ""),
+            (Workers, ""),
+            (Threads, "Fit the candidates in parallel: n_jobs=-1 of the search"),
+        ],
+        page: "https://scikit-learn.org/stable/modules/grid_search.html#parallelism",
+    },
     // Ray Train 2.60.0: the user's function runs in a worker process of it.
     Library {
         name: "Ray Train",
@@ -42,6 +66,54 @@ pub(super) const LIBRARIES: &[Library] = &[
         parts: &[(Report, code("ray/train/v2/api/train_fn_utils.py", "report"))],
         settings: &[],
         page: "https://docs.ray.io/en/latest/train/user-guides/data-loading-preprocessing.html",
+    },
+    // vLLM 0.33.0: a process of its own runs the engine, for a script as for a server.
+    Library {
+        name: "vLLM",
+        kind: Inference,
+        runs: code("vllm/v1/engine/core.py, vllm/entrypoints/common/offline.py", "run_busy_loop _run_engine"),
+        counters: &[],
+        parts: &[(Generate, code("vllm/v1/engine/core.py", "step step_with_batch_queue"))],
+        settings: &[(Device, ""), (Workers, ""), (Persistent, ""), (Prefetch, ""), (Pin, "")],
+        page: "https://docs.vllm.ai/en/latest/configuration/optimization.html",
+    },
+    // SGLang 0.5.23: its scheduler's process.
+    Library {
+        name: "SGLang",
+        kind: Inference,
+        runs: code("sglang/srt/managers/scheduler.py", "event_loop_normal event_loop_overlap"),
+        counters: &[],
+        parts: &[(Generate, code("sglang/srt/managers/scheduler.py", "run_batch process_batch_result"))],
+        settings: &[(Device, ""), (Workers, ""), (Persistent, ""), (Prefetch, ""), (Pin, "")],
+        page: "https://docs.sglang.ai/advanced_features/hyperparameter_tuning.html",
+    },
+    // Accelerate 1.15.0: the loop is the user's, or that of a trainer below.
+    Library {
+        name: "Accelerate",
+        kind: Training,
+        runs: code("accelerate/optimizer.py, accelerate/accelerator.py", "step backward"),
+        counters: &[],
+        parts: &[
+            (Copy, code("accelerate/utils/operations.py", "send_to_device")),
+            (Checkpoint, code("accelerate/accelerator.py", "save_state save_model")),
+            (Checkpoint, code("accelerate/checkpointing.py", "")),
+        ],
+        settings: &[],
+        page: "https://huggingface.co/docs/accelerate/concept_guides/performance",
+    },
+    // timm 1.0.31: the loop is the user's copy of train.py, so only its parts are known.
+    Library {
+        name: "timm",
+        kind: Training,
+        runs: NO_LOOP,
+        counters: &[],
+        parts: &[
+            (Copy, code("timm/data/loader.py", "__iter__")),
+            (Checkpoint, code("timm/utils/checkpoint_saver.py", "")),
+            (Report, code("timm/utils/summary.py", "")),
+        ],
+        settings: &[],
+        page: "https://huggingface.co/docs/timm/training_script",
     },
     // Transformers 5.23.0.
     Library {
@@ -166,6 +238,43 @@ pub(super) const LIBRARIES: &[Library] = &[
         settings: &[],
         page: "https://docs.fast.ai/data.load.html",
     },
+    // PyTorch Ignite 0.5.5. A trainer runs evaluators inside its loop: the outer one counts.
+    Library {
+        name: "Ignite",
+        kind: Training,
+        runs: code("ignite/engine/engine.py", "_run_once_on_dataset_as_gen _run_once_on_dataset_legacy"),
+        counters: &[counter(
+            code("ignite/engine/engine.py", "_run_once_on_dataset_as_gen _run_once_on_dataset_legacy"),
+            "iter_counter",
+            Step,
+        )],
+        parts: &[
+            (Checkpoint, code("ignite/handlers/checkpoint.py", "")),
+            (
+                Report,
+                code(
+                    "ignite/handlers/base_logger.py, ignite/handlers/tensorboard_logger.py, ignite/handlers/tqdm_logger.py",
+                    "",
+                ),
+            ),
+        ],
+        settings: &[],
+        page: "https://docs.pytorch.org/ignite/engine.html",
+    },
+    // MONAI 1.6.1: its engines are those of Ignite.
+    Library {
+        name: "MONAI",
+        kind: Training,
+        runs: code("monai/engines/trainer.py", "run _iteration"),
+        counters: &[],
+        parts: &[
+            (Validation, code("monai/engines/evaluator.py", "run _iteration")),
+            (Checkpoint, code("monai/handlers/checkpoint_saver.py", "")),
+            (Report, code("monai/handlers/stats_handler.py, monai/handlers/tensorboard_handlers.py", "")),
+        ],
+        settings: &[],
+        page: "https://docs.monai.io/en/stable/engines.html",
+    },
     // MMEngine 0.10.7.
     Library {
         name: "MMEngine",
@@ -181,20 +290,6 @@ pub(super) const LIBRARIES: &[Library] = &[
             (Persistent, "train_dataloader['persistent_workers']"),
         ],
         page: "https://mmengine.readthedocs.io/en/latest/common_usage/speed_up_training.html",
-    },
-    // Accelerate 1.15.0: the loop is the user's, and so are the options.
-    Library {
-        name: "Accelerate",
-        kind: Training,
-        runs: code("accelerate/optimizer.py, accelerate/accelerator.py", "step backward"),
-        counters: &[],
-        parts: &[
-            (Copy, code("accelerate/utils/operations.py", "send_to_device")),
-            (Checkpoint, code("accelerate/accelerator.py", "save_state save_model")),
-            (Checkpoint, code("accelerate/checkpointing.py", "")),
-        ],
-        settings: &[],
-        page: "https://huggingface.co/docs/accelerate/concept_guides/performance",
     },
     // Keras 3.15.1.
     Library {
@@ -313,11 +408,25 @@ pub(super) const LIBRARIES: &[Library] = &[
         ],
         page: "https://catboost.ai/docs/en/features/training-on-gpu",
     },
+    // spaCy 3.8.18. Training evaluates by its pipe as well.
+    Library {
+        name: "spaCy pipe",
+        kind: Inference,
+        runs: code("spacy/language.py", "pipe"),
+        counters: &[],
+        parts: &[],
+        settings: &[
+            (Device, "Run it on the GPU: spacy.require_gpu() before spacy.load()"),
+            (Workers, ""),
+            (Threads, "Run it in processes: nlp.pipe(texts, n_process=…)"),
+        ],
+        page: "https://spacy.io/usage/processing-pipelines#multiprocessing",
+    },
     // spaCy 3.8.18.
     Library {
         name: "spaCy",
         kind: Training,
-        runs: code("spacy/language.py, spacy/training/loop.py", "update train_while_improving pipe"),
+        runs: code("spacy/language.py, spacy/training/loop.py", "update train_while_improving"),
         counters: &[counter(code("spacy/training/loop.py", "train_while_improving"), "step", Step)],
         parts: &[
             (Forward, code("spacy/pipeline/, spacy/language.py", "update")),
@@ -334,7 +443,8 @@ pub(super) const LIBRARIES: &[Library] = &[
             "gensim/models/word2vec.py, gensim/models/fasttext.py, gensim/models/doc2vec.py",
             "train _train_epoch _log_epoch_progress",
         ),
-        counters: &[],
+        // It begins anew with each epoch.
+        counters: &[counter(code("gensim/models/word2vec.py", "_log_epoch_progress"), "example_count", Row)],
         parts: &[],
         settings: &[
             (Device, ""),
@@ -366,9 +476,9 @@ pub(super) const LIBRARIES: &[Library] = &[
         ],
         parts: &[(
             Fit,
-            code("sklearn/", "fit fit_transform partial_fit _fit _fit_stages _parallel_build_trees _fit_stochastic"),
+            code(SKLEARN, "fit fit_transform partial_fit _fit _fit_stages _parallel_build_trees _fit_stochastic"),
         )],
-        settings: &[(Device, ""), (Workers, ""), (Threads, "Use all CPUs: n_jobs=-1, where the estimator has it")],
+        settings: &[(Device, ""), (Workers, ""), (Threads, "Use all CPUs: n_jobs=-1 of the search or the estimator")],
         page: "https://scikit-learn.org/stable/computing/parallelism.html",
     },
     // datasets 5.2.0.
