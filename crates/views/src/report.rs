@@ -144,9 +144,12 @@ fn job(verdict: &Verdict) -> Section {
 
 /// The path of the loop's own time, from the user's line inwards.
 fn place(verdict: &Verdict) -> Section {
-    let places = verdict.place.iter().map(|place| format!("{place} {}%", percent(place.share)));
-    let path: Vec<String> = places.collect();
-    Section::new("Where the loop's own time goes in the code", SectionBody::Text(path.join(" → ")))
+    let indent = |depth: usize| if depth == 0 { String::new() } else { format!("{}└ ", "  ".repeat(depth - 1)) };
+    let line = |(depth, place): (usize, &Hottest)| {
+        (format!("{:>3}%  {}", percent(place.share), indent(depth)), place.to_string())
+    };
+    let lines = verdict.place.iter().enumerate().map(line);
+    Section::new("Where the loop's own time goes in the code", SectionBody::Tree(lines.collect()))
 }
 
 fn capitalized(words: &str) -> String {

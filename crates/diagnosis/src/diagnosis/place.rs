@@ -2,6 +2,7 @@
 
 use trainmon_base::text::sanitize;
 use trainmon_libraries::Library;
+use trainmon_sample::stacks::NAME;
 use trainmon_waits::stacks::{CallTree, CodeCall};
 
 use super::parts::Hottest;
@@ -35,9 +36,10 @@ pub(super) fn path(calls: &CallTree, share: impl Fn(u32) -> f64) -> Vec<Hottest>
     }
     places.sort_unstable();
     places.dedup();
+    let short = |text: &str| sanitize(text).chars().take(NAME).collect();
     let hottest = |call: &CodeCall| Hottest {
-        function: sanitize(&call.function).into_owned(),
-        file: sanitize(call.file.rsplit('/').next().unwrap_or_default()).into_owned(),
+        function: short(&call.function),
+        file: short(call.file.rsplit('/').next().unwrap_or_default()),
         line: call.line,
         share: round(share(call.samples), 3),
     };
