@@ -1,5 +1,7 @@
 //! The libraries, a row for each. Functions and options were read in the version that the row names, and the options are
 //! checked against the installed library by `tests/unit/test_libraries.py`.
+//!
+//! Long because it is one table.
 
 use super::JobKind::*;
 use super::JobSetting::{Device, Environments, Generation, Persistent, Pin, Prefetch, Saving, Threads, Workers};
