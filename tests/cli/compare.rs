@@ -262,10 +262,7 @@ fn a_log_has_the_numbers_of_the_recording() {
         }
         let page = finish(trainmon(&["report", name, "-o", "-"]));
         let page = text(&page.stdout);
-        assert!(
-            page.starts_with("## DATA LOADER · too few workers") && page.contains("### Time by verdict"),
-            "{page}"
-        );
+        assert!(page.contains("## DATA LOADER · too few workers") && page.contains("### Time by verdict"), "{page}");
     }
 }
 

@@ -32,4 +32,4 @@ while True:
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    tally.units()
+        tally.units()

@@ -69,10 +69,7 @@ impl EndingReader {
         let own_outputs = own_outputs.map(|found| (found.dev(), found.ino())).collect();
         let mut reader = Self { proc, target, handle: None, stat, outputs: Vec::new(), own: own_outputs };
         // Opened before the start times are compared: what is compared is what is held.
-        if reader
-            .read_stat(|bytes| task_files::stat(bytes))
-            .is_some_and(|stat| stat.start_ticks == target.start_ticks)
-        {
+        if reader.read_stat(task_files::stat).is_some_and(|stat| stat.start_ticks == target.start_ticks) {
             reader.handle = handle;
         }
         reader

@@ -206,7 +206,8 @@ fn other_phase(window: &Features, main: &LoopThread, known: Known) -> Option<(Ph
     }
     // Busy, but not with what a training loop does: imports, data set set-up, compilation, the first samples. Without workers, a
     // wait for a disk is a wait for data. A working model proves a loop.
-    let trains = main.stacks.as_ref().is_some_and(|stacks| stacks.trains() || stacks.has_work_done());
+    let by_library = window.does.library.is_some();
+    let trains = by_library || main.stacks.as_ref().is_some_and(|stacks| stacks.trains() || stacks.has_work_done());
     let told = main.stacks.is_some() || window.loads_by_reads();
     let loads = !told && main.shares.input_wait - main.disk() >= HARDLY;
     // Imports read files too, but memory grows with them.
