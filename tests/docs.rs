@@ -177,6 +177,7 @@ fn the_libraries_are_listed_as_in_their_table() {
         vec!["| library | kind of job | what is counted | its page |".to_owned(), "|---|---|---|---|".to_owned()];
     for library in Library::ALL {
         let mut units: Vec<&str> = library.counters.iter().map(|counter| counter.unit.word()).collect();
+        units.sort_unstable();
         units.dedup();
         let counted = if units.is_empty() { "–".to_owned() } else { units.join(", ") };
         let (name, kind, page) = (library.name, library.kind.word().replace('-', " "), library.page);
