@@ -26,6 +26,7 @@ use trainmon::outputs::{csv, events, metrics};
 use trainmon::tui::keys::{TABLE, by_task};
 use trainmon::tui::pages::{Page, PageSpec};
 use trainmon::watch::EventKind;
+use trainmon_libraries::Library;
 
 /// The README stays short: more than this belongs on a page of its own.
 const README_LINES: usize = 150;
@@ -168,6 +169,23 @@ fn the_causes_are_listed_as_in_their_table() {
     for state in causes::states().filter(|state| state.class == Class::Idle) {
         assert!(section.contains(state.name), "{}", state.name);
     }
+}
+
+#[test]
+fn the_libraries_are_listed_as_in_their_table() {
+    let mut rows =
+        vec!["| library | kind of job | what is counted | its page |".to_owned(), "|---|---|---|---|".to_owned()];
+    for library in Library::ALL {
+        let mut units: Vec<&str> = library.counters.iter().map(|counter| counter.unit.word()).collect();
+        units.sort_unstable();
+        units.dedup();
+        let counted = if units.is_empty() { "–".to_owned() } else { units.join(", ") };
+        let (name, kind, page) = (library.name, library.kind.word().replace('-', " "), library.page);
+        let (_, address) = page.split_once("://").unwrap();
+        let host = address.split('/').next().unwrap();
+        rows.push(format!("| {name} | {kind} | {counted} | [{host}]({page}) |"));
+    }
+    check_table("docs/verdicts.md", "## Libraries", &rows);
 }
 
 /// The fields of a struct that is written as JSON, with their doc comments, as they stand in its source.

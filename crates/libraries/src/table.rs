@@ -1,5 +1,7 @@
 //! The libraries, a row for each. Functions and options were read in the version that the row names, and the options are
 //! checked against the installed library by `tests/unit/test_libraries.py`.
+//!
+//! Long because it is one table.
 
 use super::JobKind::*;
 use super::JobSetting::{Device, Environments, Generation, Persistent, Pin, Prefetch, Saving, Threads, Workers};
@@ -19,10 +21,12 @@ const fn counter(code: Code, variable: &'static str, unit: super::StepUnit) -> C
 const NO_LOOP: Code = code("", "<none>");
 
 /// Where scikit-learn computes. Its pipelines, searches and wrappers call what users wrote, so they are not in it.
-const SKLEARN: &str = "sklearn/ensemble/_forest.py, sklearn/ensemble/_gb.py, sklearn/ensemble/_hist_gradient_boosting/, sklearn/ensemble/_iforest.py, \
-                       sklearn/discriminant_analysis.py, sklearn/naive_bayes.py, sklearn/cluster/, sklearn/covariance/, sklearn/cross_decomposition/, sklearn/decomposition/, sklearn/feature_extraction/, \
-                       sklearn/gaussian_process/, sklearn/impute/, sklearn/linear_model/, sklearn/manifold/, sklearn/mixture/, sklearn/neighbors/, \
-                       sklearn/neural_network/, sklearn/preprocessing/_data.py, sklearn/preprocessing/_encoders.py, sklearn/svm/, sklearn/tree/";
+const SKLEARN: &str = "sklearn/ensemble/_forest.py, sklearn/ensemble/_gb.py, sklearn/ensemble/_hist_gradient_boosting/, \
+     sklearn/ensemble/_iforest.py, sklearn/discriminant_analysis.py, sklearn/naive_bayes.py, \
+     sklearn/cluster/, sklearn/covariance/, sklearn/cross_decomposition/, sklearn/decomposition/, \
+     sklearn/feature_extraction/, sklearn/gaussian_process/, sklearn/impute/, sklearn/linear_model/, \
+     sklearn/manifold/, sklearn/mixture/, sklearn/neighbors/, sklearn/neural_network/, \
+     sklearn/preprocessing/_data.py, sklearn/preprocessing/_encoders.py, sklearn/svm/, sklearn/tree/";
 
 /// Outer libraries first: the last one that runs a loop is named, with its settings. A search runs other libraries, and TRL's
 /// functions run inside the loop of Transformers.
@@ -85,7 +89,7 @@ pub(super) const LIBRARIES: &[Library] = &[
         counters: &[],
         parts: &[(Generate, code("sglang/srt/managers/scheduler.py", "run_batch process_batch_result"))],
         settings: &[(Device, ""), (Workers, ""), (Persistent, ""), (Prefetch, ""), (Pin, "")],
-        page: "https://docs.sglang.ai/advanced_features/hyperparameter_tuning.html",
+        page: "https://docs.sglang.io/docs/advanced_features/hyperparameter_tuning",
     },
     // Accelerate 1.15.0: the loop is the user's, or that of a trainer below.
     Library {
@@ -108,7 +112,6 @@ pub(super) const LIBRARIES: &[Library] = &[
         runs: NO_LOOP,
         counters: &[],
         parts: &[
-            (Copy, code("timm/data/loader.py", "__iter__")),
             (Checkpoint, code("timm/utils/checkpoint_saver.py", "")),
             (Report, code("timm/utils/summary.py", "")),
         ],
