@@ -73,7 +73,7 @@ pub(super) fn advice(
 /// Puts the first one to do first: one that tunes (`tunes`) and is worth it, else the one with the largest gain. `on_free_cpus` is what
 /// the first one would gain if no other process used the CPUs.
 fn order(
-    advice: &mut Vec<Advice>,
+    advice: &mut [Advice],
     tunes: bool,
     (known, window): (&CauseSpec, &Features),
     on_free_cpus: Option<f64>,

@@ -27,7 +27,11 @@ impl JobDoes {
     /// itself does.
     pub(super) fn new(part_in: impl Fn(&str) -> f64, by_code: Option<JobKind>) -> Self {
         // In the order of the table: outer ones first.
-        let mut running = Library::ALL.iter().filter(|library| part_in(library.name) >= RUNS_THE_LOOP);
+        // A training loop that predicts now and then stays one.
+        let only_predicts =
+            |library: &Library| library.kind == JobKind::Inference && by_code == Some(JobKind::Training);
+        let runs = |library: &&Library| part_in(library.name) >= RUNS_THE_LOOP && !only_predicts(library);
+        let mut running = Library::ALL.iter().filter(runs);
         let outermost = running.next();
         let innermost = running.next_back().or(outermost);
         let name = |library: &Library| library.name.to_owned();
