@@ -99,6 +99,7 @@ const PLACES: &[(&str, &str, &str)] = &[
     ("crates/waits/src/stacks/patterns.rs", "trainer", "file names of frameworks"),
     ("crates/diagnosis/src/diagnosis/causes/states.rs", "trainer", "a class of Hugging Face"),
     ("docs/how-it-knows.md", "trainer", "a class of Hugging Face"),
+    ("docs/verdicts.md", "trainer", "names of libraries"),
     ("crates/diagnosis/src/diagnosis/causes/mod.rs", "main-thread|hand-over", "names of causes"),
     (
         "crates/diagnosis/src/diagnosis/causes/names.rs",

@@ -24,10 +24,9 @@ pub(super) fn lacks_gpu(window: &Features) -> bool {
     without_gpu(window) && window.does.kind.is_none_or(JobKind::moves_to_gpu)
 }
 
-/// At least half a CPU, and a quarter of those that others leave the job, is free.
+/// A good part of the CPUs that others leave the job is free.
 pub(super) fn leaves_cpus_free(window: &Features) -> bool {
-    let left = window.cpu.left();
-    window.cpu.job.is_some_and(|job| job <= (left - 0.5).min(0.75 * left))
+    window.cpu.job.is_some_and(|job| job <= FREE_BEYOND.value * window.cpu.left())
 }
 
 /// The same, and the job prepares data.
