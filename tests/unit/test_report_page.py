@@ -268,10 +268,10 @@ class ReportPage(unittest.TestCase):
                 shown = self.browser.ask("return document.querySelector('.zoom [role=status]').textContent;")
                 self.assertEqual(shown, f"shown: {began} to {ended}")
                 self.assertIn(f"from for verdict cause {began} ", text)
-                # Steps, and the shares of the whole run.
+                # Steps (at the head, below the time by verdict, and at their chart), and the shares of the whole run.
                 rates = re.findall(r" steps ([\d.]+)/s", text) + re.findall(r"\d+ steps in [\w ]+ of training, ([\d.]+) per second", text)
                 self.assertLessEqual(len(set(rates)), 1)
-                self.assertEqual(len(rates), 1 if recording == "checkpoint-write" else 2, "one that saves is not in training")
+                self.assertEqual(len(rates), 1 if recording == "checkpoint-write" else 3, "one that saves is not in training")
                 share = re.compile(r"(waiting for data|waiting for the GPU|own work|saving|other) (\d+)%")
                 means = dict(share.findall(re.findall(r"Training loops?\b[\w, ]*0–100%, mean of the run:([^–]*)", text)[0]))
                 whole = dict(share.findall(re.findall(r"Over the whole run[\w, ]*: ([^.]*%)\.", text)[0]))
