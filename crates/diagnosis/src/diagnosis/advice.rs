@@ -121,6 +121,10 @@ fn with_names_of(library: Option<&Library>, title: String) -> String {
     let settings = library.map_or(&[][..], |library| library.settings);
     settings.iter().fold(title, |title, (setting, own)| {
         let Some((_, name)) = JobSetting::NAMES.into_iter().find(|(known, _)| known == setting) else { return title };
+        // A setting with its value says all of it.
+        if own.contains('=') && title.contains(name) {
+            return format!("Set {own}");
+        }
         if !own.is_empty() {
             return title.replace(name, own);
         }
@@ -182,5 +186,21 @@ fn say_why_first(advice: &mut [Advice]) {
     let Some((first, rest)) = advice.split_first_mut() else { return };
     if rest.iter().any(|other| bound(other) > bound(first)) {
         first.why += "; it comes first because no code has to change";
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_have_the_names_of_the_library() {
+        let said = |library: &str, title: &str| with_names_of(Library::named(library), title.to_owned());
+        let title = "Set num_workers=2 and persistent_workers=True";
+        let hugging_face = "Set dataloader_num_workers=2 and dataloader_persistent_workers=True";
+        assert_eq!(said("Hugging Face Trainer", title), hugging_face);
+        assert_eq!(said("Ultralytics", title), "Set workers=2");
+        assert_eq!(said("Keras", title), "Set num_parallel_calls=tf.data.AUTOTUNE in map()");
+        assert_eq!(said("a library that is not in the table", title), title);
     }
 }
