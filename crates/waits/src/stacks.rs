@@ -244,7 +244,7 @@ fn tally<const N: usize>(samples: u32, counts: [(&mut u32, bool); N]) {
 }
 
 /// Python's name for a file's own code.
-const MODULE: &str = "<module>";
+pub const MODULE: &str = "<module>";
 
 /// A function: its file and its name.
 fn function(frame: &StackFrame) -> (&str, &str) {

@@ -10,6 +10,7 @@ use trainmon_base::stats::round;
 use trainmon_waits::taxonomy::Purpose;
 
 thresholds! {
+    OF_TWO = 0.15, "share", "a second limit that costs less is within what two windows of the same run differ by";
     FOLLOWED = 30.0, "samples", "two seconds of samples give a share of 0.3 to within 9 points";
 }
 

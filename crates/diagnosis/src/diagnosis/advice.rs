@@ -37,9 +37,7 @@ pub(super) fn advice(
     }
     let Some(known) = known else { return Vec::new() };
     let library = window.does.library();
-    let titles =
-        known.advice.iter().filter(|row| (row.fits)(window)).filter_map(|row| Some((row, title(row, library)?)));
-    let (rows, titles): (Vec<&AdviceRow>, Vec<String>) = titles.unzip();
+    let (rows, titles): (Vec<&AdviceRow>, Vec<String>) = fitting(known, window).unzip();
     let bound = window.main.as_ref().and_then(|_| (known.bound)(known, window)).filter(|bound| *bound > 1.0);
     let of_row = |(row, title): (&&AdviceRow, &String)| Advice {
         title: with_pid(title, pid, window),
@@ -99,9 +97,14 @@ fn order(
 
 /// The first advice of a cause that fits the window, without the numbers of this run.
 pub(super) fn first_title(known: &CauseSpec, window: &Features) -> Option<String> {
-    let library = window.does.library();
-    let titles = known.advice.iter().filter(|row| (row.fits)(window)).filter_map(|row| title(row, library));
-    titles.map(|title| with_names_of(library, title)).next()
+    let (_, title) = fitting(known, window).next()?;
+    Some(with_names_of(window.does.library(), title))
+}
+
+/// The rows that fit the window, with their titles.
+fn fitting<'a>(known: &'a CauseSpec, window: &'a Features) -> impl Iterator<Item = (&'a AdviceRow, String)> {
+    let rows = known.advice.iter().filter(|row| (row.fits)(window));
+    rows.filter_map(|row| Some((row, title(row, window.does.library())?)))
 }
 
 /// The title of a row for a loop that this library runs; `None` if it does not fit the library.

@@ -3,13 +3,14 @@
 use trainmon_base::text::sanitize;
 use trainmon_libraries::Library;
 use trainmon_sample::stacks::NAME;
-use trainmon_waits::stacks::{CallTree, CodeCall};
+use trainmon_waits::stacks::{CallTree, CodeCall, MODULE};
 
 use super::parts::Hottest;
 use super::thresholds::*;
 use trainmon_base::stats::round;
 
 thresholds! {
+    NAMED = 0.10, "share", "a line with less than a tenth of the time is not worth naming";
     LARGE_PART = 0.25, "of the loop's own time", "a function with less of it is one of many";
     VISIBLE_PART = 0.10, "of the loop's own time", "below a function that takes all, the largest one is named even if it is one of many";
     EVERYTHING = 0.90, "of the loop's own time", "a function with more of it says only that the loop is in it";
@@ -59,6 +60,3 @@ pub(super) fn only_calls(calls: &CallTree, own: &Hottest) -> bool {
     let runs = |call: &&CodeCall| Library::running(&call.file, &call.function).is_some();
     is_outermost || below.iter().any(runs)
 }
-
-/// Python's name for a file's own code.
-const MODULE: &str = "<module>";

@@ -3,11 +3,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::account::OF_TWO;
 use super::advice::first_title;
 use super::causes::{Cause, Judgment};
 use super::features::Features;
 use super::parts::Advice;
-use super::thresholds::*;
 use trainmon_base::stats::round;
 use trainmon_base::text::format::step_time;
 

@@ -7,6 +7,7 @@ use super::class::{Class, Phase};
 use super::culprits::{self, Culprit, CulpritKind};
 use super::features::Features;
 use super::parts::Hottest;
+use super::place::NAMED;
 use super::thresholds::*;
 use trainmon_base::stats::percent;
 use trainmon_base::text::sanitize;

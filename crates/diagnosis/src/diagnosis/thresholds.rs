@@ -122,9 +122,6 @@ thresholds! {
     PERHAPS = 0.30, "confidence", "worth mentioning, but not the first thing to act on";
     /// Lost input wait from which on the loader is examined.
     LOST_WAIT = 0.10, "share", "a tenth of the loop is the least worth fixing; test programs lose less than 2% or more than 30% to waits for data";
-    FREE_BEYOND = 0.75, "of the CPUs left to the job", "more threads or processes of the job could use the rest";
-    NAMED = 0.10, "share", "a line with less than a tenth of the time is not worth naming";
-    OF_TWO = 0.15, "share", "a second limit that costs less is within what two windows of the same run differ by";
     CLEARLY_LOST = 0.30, "share", "test programs in which this costs time lose at least as much";
     CERTAIN = 0.99, "confidence", "there may always be more than what could be seen";
     LARGER_HALF = 0.50, "share", "what takes more than half of the loss is the cause";

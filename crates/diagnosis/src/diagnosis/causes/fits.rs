@@ -4,6 +4,10 @@ use super::*;
 use crate::diagnosis::features::ChainPath;
 use trainmon_waits::taxonomy::{Edge, End};
 
+thresholds! {
+    FREE_BEYOND = 0.75, "of the CPUs left to the job", "more threads or processes of the job could use the rest";
+}
+
 /// The machine has a GPU that trainmon knows of.
 pub(super) fn with_gpu(window: &Features) -> bool {
     window.gpu.is_some() || window.gpu_held || window.gpu_seen

@@ -121,7 +121,7 @@ macro_rules! causes {
 
         /// The numbers that decide: shared ones, and those of each cause.
         const ALL_NUMBERS: &[&[Threshold]] = &[
-            thresholds::NUMBERS, account::NUMBERS, job::NUMBERS, place::NUMBERS, rule_input::NUMBERS, starvation::NUMBERS, stages::NUMBERS, culprits::NUMBERS,
+            thresholds::NUMBERS, account::NUMBERS, job::NUMBERS, place::NUMBERS, fits::NUMBERS, rule_input::NUMBERS, starvation::NUMBERS, stages::NUMBERS, culprits::NUMBERS,
             // Those of the cause's file; if it has none, the empty list of this file.
             $({ #[allow(unused_imports, reason = "not every cause has numbers")] use $module::*; NUMBERS }),+
         ];

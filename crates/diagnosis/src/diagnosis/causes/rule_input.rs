@@ -1,7 +1,7 @@
 //! What a rule is given: a window, and where in it the loop loses its time.
 
 use super::{Cause, Judgment};
-use crate::diagnosis::account::Account;
+use crate::diagnosis::account::{Account, OF_TWO};
 use crate::diagnosis::features::{Device, Features, LoopThread, Workers};
 use crate::diagnosis::thresholds::*;
 use trainmon_waits::taxonomy::Purpose;

@@ -7,8 +7,9 @@ use crate::diagnosis::class::Class;
 use crate::diagnosis::culprits::Search;
 use crate::diagnosis::features::{Features, LoopStacks};
 use crate::diagnosis::parts::{Advice, Hottest};
+use crate::diagnosis::place::NAMED;
 use crate::diagnosis::signals::{Side, Signal};
-use crate::diagnosis::thresholds::{LARGER_HALF, NAMED, Threshold};
+use crate::diagnosis::thresholds::{LARGER_HALF, Threshold};
 use trainmon_libraries::JobSetting;
 use trainmon_waits::taxonomy::Purpose;
 

@@ -80,7 +80,7 @@ pub(super) const STATES: &[CauseSpec] = &[
             "meanwhile there is no backward pass and no optimizer, and no batch is taken outside of it",
         ],
         signals: &[MAIN_STACKS],
-        source: "frames of Lightning's evaluation loop, the evaluate of the HF Rank, or user functions with \
+        source: "frames of Lightning's evaluation loop, the evaluate of the HF Trainer, or user functions with \
             such names",
         limits: "needs stacks. Validation inline in the loop, under no name of its own, counts as training",
         advice: advice![

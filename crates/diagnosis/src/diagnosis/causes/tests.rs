@@ -87,14 +87,13 @@ fn rules_name_their_thresholds() {
             assert!(numbers().any(|threshold| threshold.name() == word), "{cause}: {word}");
         }
     }
-    // A shared threshold is explained by at least one cause, except for those that only concern certainty, or what is said and advised.
+    // A shared threshold is explained by at least one cause, except for those that only concern certainty.
     let named: BTreeSet<String> =
         everything().iter().flat_map(|cause| cause.thresholds()).map(Threshold::name).collect();
     let general = ["device_idle", "clearly_lost", "clearly_dry", "always_busy", "hardly", "larger_half"];
-    let told = ["named", "of_two", "free_beyond"];
     for threshold in thresholds::NUMBERS.iter().filter(|threshold| !threshold.unit.contains("confidence")) {
         let name = threshold.name();
-        assert!(named.contains(&name) || general.contains(&&*name) || told.contains(&&*name), "{name}");
+        assert!(named.contains(&name) || general.contains(&&*name), "{name}");
     }
 }
 

@@ -7,7 +7,7 @@ use crate::diagnosis::code::{SyncParts, at_lock_lines, hottest_functions, hottes
 use crate::diagnosis::job::JobDoes;
 use crate::diagnosis::parts::Hottest;
 use crate::diagnosis::place;
-use crate::diagnosis::thresholds::{BUSY, HARDLY, INLINE_READ, LOST_WAIT, NAMED, Threshold};
+use crate::diagnosis::thresholds::{BUSY, HARDLY, INLINE_READ, LOST_WAIT, Threshold};
 use trainmon_libraries::JobKind;
 use trainmon_sample::{ProcessId, ThreadRole};
 use trainmon_waits::Frame;
@@ -196,7 +196,7 @@ impl LoopStacks {
     /// The function to name for the loop's own work: the user's hottest one, unless it only calls what runs the loop.
     pub fn place_of_work(&self) -> Option<&Hottest> {
         let own = self.hottest_own.as_ref();
-        let innermost = self.place.last().filter(|place| place.share >= NAMED);
+        let innermost = self.place.last().filter(|place| place.share >= place::NAMED);
         let only_calls = |own: &&Hottest| place::only_calls(&self.sum.calls, own);
         if own.filter(only_calls).is_some() { innermost.or(own) } else { own }
     }
