@@ -149,7 +149,10 @@ fn place(verdict: &Verdict) -> Section {
         (format!("{:>3}%  {}", percent(place.share), indent(depth)), place.to_string())
     };
     let lines = verdict.place.iter().enumerate().map(line);
-    Section::new("Where the loop's own time goes in the code", SectionBody::Tree(lines.collect()))
+    Section::new(
+        "Where the loop is in the code, outside waits for data and the GPU",
+        SectionBody::Tree(lines.collect()),
+    )
 }
 
 fn capitalized(words: &str) -> String {
