@@ -1,4 +1,4 @@
-//! Steps counted by the loop's own variable (`step`, `batch_idx`, `n`), if nothing else counts them.
+//! Steps counted by the loop's own variable (`step`, `batch_idx`, `n`), or by the loop itself, if nothing else counts them.
 //!
 //! A whole number among the local variables of the frame that runs the loop rises by one with each turn; how it moves
 //! shows which one it is. The frame is the outermost one that is in nearly every reading and has such a variable.
@@ -12,10 +12,11 @@ use super::frame::CountedSteps;
 use super::stacks::is_in_loader;
 use trainmon_libraries::{Counter, Library, StepUnit};
 use trainmon_rates::levels::{BEYOND_CHANCE, BY_CHANCE, CLEARLY, EACH_MS, NEARLY_ALL, SHORT_INTERVAL_S};
+use trainmon_sample::locals::LOOPS;
 use trainmon_sample::{FrameLocals, LocalsSample, ProgressBar, ThreadLocals};
 
 /// Most readings kept for one training process.
-pub(super) const READINGS: usize = 32;
+pub(super) const READINGS: usize = 48;
 /// Older readings are forgotten, nanoseconds.
 pub(super) const OLDEST_NS: u64 = 240_000_000_000;
 /// The rate covers the readings of this long, nanoseconds: as long as most windows of the diagnosis.
@@ -31,6 +32,14 @@ const KNOWN_RISES: usize = 2;
 const BEGINS_ANEW: f64 = 0.25;
 /// The same where it is known at which number it begins anew: between two readings it must not count a larger part of it.
 const LARGEST_PART_OF_LAP: f64 = 0.5;
+/// A loop that never got further runs within a step: over parts of a batch, or only once.
+const SHORT_LOOP: i64 = 4;
+/// Laps are counted from at least this many pairs of close readings, in which it turned at least this often …
+const LAP_PAIRS: usize = 8;
+const LAP_TURNS: i64 = 16;
+/// … where most of them are shorter than half a lap, and those up to this long rise as fast as the others, seconds: otherwise a lap may
+/// have ended unseen.
+const VERY_CLOSE_S: f64 = 0.1;
 /// At least this many turns of the loop must have been seen.
 const LEAST_TURNS: i64 = 6;
 /// The smallest part of the pairs in which a counter must rise: one that restarts every two seconds rises in half of
@@ -128,7 +137,12 @@ impl LoopVariable {
     }
 
     fn find(&self) -> Option<FoundVariable> {
-        self.find_known().or_else(|| self.find_common())
+        self.find_known().or_else(|| {
+            let common = self.common();
+            let outside = common.iter().take_while(|frame| !is_in_loader(frame)).count();
+            let outside = common.get(..outside)?;
+            self.find_common(outside).or_else(|| self.find_loop(outside))
+        })
     }
 
     /// A variable that counts by the table of libraries. Its function need not run all the time: between two calls nothing is counted.
@@ -138,8 +152,7 @@ impl LoopVariable {
             let total =
                 counter.total.and_then(|total| self.values_anywhere(frame, total).last().map(|(_, total)| *total));
             let per_s = rate_of_counter(&values, total)?;
-            let file = frame.file.rsplit('/').next().unwrap_or_default();
-            let variable = format!("{} in {} ({file})", counter.variable, frame.function).into();
+            let variable = shown(counter.variable, frame);
             let steps = CountedSteps { per_s, variable, place: None, unit: counter.unit };
             Some(FoundVariable { steps, frame: frame.clone(), turns: rises_still(&values) })
         })
@@ -155,28 +168,39 @@ impl LoopVariable {
         self.kept.iter().filter_map(value).collect()
     }
 
-    /// The outermost variable of the loop that moves like a counter.
-    fn find_common(&self) -> Option<FoundVariable> {
-        let common = self.common();
-        let mut outside = common.iter().enumerate().take_while(|(_, frame)| !is_in_loader(frame));
-        outside.find_map(|(depth, frame)| {
+    /// The outermost variable of these frames that moves like a counter.
+    fn find_common(&self, frames: &[&FrameLocals]) -> Option<FoundVariable> {
+        frames.iter().enumerate().find_map(|(depth, frame)| {
             let names =
                 self.kept.iter().filter_map(|reading| reading.at(depth, frame)).flat_map(|frame| &frame.numbers);
             let mut names: Vec<&Arc<str>> = names.map(|(name, _)| name).collect();
             names.sort();
             names.dedup();
-            let counters = names.into_iter().filter(|name| !name.to_lowercase().contains(EPOCH));
+            let counters =
+                names.into_iter().filter(|name| !LOOPS.contains(&&***name) && !name.to_lowercase().contains(EPOCH));
             let rates = counters.filter_map(|name| {
                 let values = self.values(depth, frame, name);
                 Some((rate(&values)?, name, rises_still(&values)))
             });
             let (per_s, name, turns) = rates.max_by(|a, b| a.0.total_cmp(&b.0))?;
-            let file = frame.file.rsplit('/').next().unwrap_or_default();
-            let variable = format!("{name} in {} ({file})", frame.function).into();
             let place = self.turn_of(depth, frame, name);
-            let steps = CountedSteps { per_s, variable, place, unit: StepUnit::Step };
+            let steps = CountedSteps { per_s, variable: shown(name, frame), place, unit: StepUnit::Step };
             Some(FoundVariable { steps, frame: (*frame).clone(), turns })
         })
+    }
+
+    /// The innermost `for` loop of these frames, if its turns can be counted: loops around it may be epochs. Without a name there is
+    /// no other way to tell.
+    fn find_loop(&self, frames: &[&FrameLocals]) -> Option<FoundVariable> {
+        let loops = frames.iter().enumerate().rev().flat_map(|(depth, frame)| {
+            LOOPS.iter().rev().map(move |name| (*name, *frame, self.values(depth, frame, name)))
+        });
+        let nearly_always = |values: &[(u64, i64)]| values.len() as f64 >= NEARLY_ALL * self.kept.len() as f64;
+        let mut running = loops.filter(|(_, _, values)| nearly_always(values) && is_long(values));
+        let (name, frame, values) = running.next()?;
+        let per_s = rate(&values).or_else(|| rate_of_laps(&values, lap(&values)?))?;
+        let steps = CountedSteps { per_s, variable: shown(name, frame), place: None, unit: StepUnit::Step };
+        Some(FoundVariable { steps, frame: frame.clone(), turns: rises_still(&values) })
     }
 
     /// The frames present in nearly every reading, outermost first.
@@ -223,6 +247,12 @@ impl LoopVariable {
     }
 }
 
+/// The name and the function of a variable.
+fn shown(name: &str, frame: &FrameLocals) -> Arc<str> {
+    let file = frame.file.rsplit('/').next().unwrap_or_default();
+    format!("{name} in {} ({file})", frame.function).into()
+}
+
 impl VariableReading {
     /// The frame at this depth, if it is the same one.
     fn at(&self, depth: usize, frame: &FrameLocals) -> Option<&FrameLocals> {
@@ -243,6 +273,11 @@ impl Pair {
         self.rise as f64 / self.seconds
     }
 
+    /// The rise if it began anew after `lap` turns where it fell.
+    fn rise_over(self, lap: i64) -> i64 {
+        if self.rise < 0 { self.rise.saturating_add(lap) } else { self.rise }
+    }
+
     /// Whether the readings are close enough to show if the variable rises by ones or in lumps.
     fn is_close(self) -> bool {
         self.seconds < SHORT_INTERVAL_S
@@ -255,30 +290,52 @@ fn rate_of_counter(values: &[(u64, i64)], total: Option<i64>) -> Option<f64> {
     let newest_ns = values.last()?.0;
     let mut pairs = pairs(values)?;
     pairs.retain(|pair| newest_ns.saturating_sub(pair.ended_ns) <= RATE_SPAN_NS);
+    let lap = total.or_else(|| lap(values));
+    rate_of_pairs(pairs, lap).or_else(|| rate_of_laps(values, lap?))
+}
+
+fn rate_of_pairs(mut pairs: Vec<Pair>, lap: Option<i64>) -> Option<f64> {
     let all = pairs.len();
-    for pair in &mut pairs {
-        if let Some(total) = total.filter(|_| pair.rise < 0) {
-            pair.rise = pair.rise.saturating_add(total);
-        }
-    }
-    // Without a total, how much was counted before it began anew is unknown.
+    pairs.iter_mut().for_each(|pair| pair.rise = pair.rise_over(lap.unwrap_or(0)));
     pairs.retain(|pair| pair.rise >= 0);
     let mut rates: Vec<f64> = pairs.iter().filter(|pair| pair.rise > 0).map(|pair| pair.rate()).collect();
     rates.sort_by(f64::total_cmp);
     let middle = *rates.get(rates.len() / 2)?;
-    // py-spy does not stop the program: a value that it read half written rises by far too much.
-    pairs.retain(|pair| pair.rate() <= FEW_TURNS * (middle + 1.0 / pair.seconds));
+    // What counts in lumps rises fastest several times; a value that was read half written rises by far too much, once.
+    let fast = rates.iter().rev().nth(1).map_or(middle, |second| second.max(middle));
+    pairs.retain(|pair| pair.rate() <= FEW_TURNS * (fast + 1.0 / pair.seconds));
     let longest_s = pairs.iter().map(|pair| pair.seconds).fold(0.0, f64::max);
-    let is_lap_too_short = total.is_some_and(|total| middle * longest_s > LARGEST_PART_OF_LAP * total as f64);
+    let is_lap_too_short = lap.is_some_and(|lap| middle * longest_s > LARGEST_PART_OF_LAP * lap as f64);
     let begins_too_often = (all - pairs.len()) as f64 > BEGINS_ANEW * all as f64;
     let (turns, seconds) = pairs.iter().fold((0, 0.0), |sum, pair| (sum.0 + pair.rise, sum.1 + pair.seconds));
     let is_known = rates.len() >= KNOWN_RISES && seconds > 0.0 && !begins_too_often && !is_lap_too_short;
     is_known.then(|| turns as f64 / seconds)
 }
 
+/// Turns per second of a loop that begins anew after `lap` turns, faster than it is read, by readings close to each other; `None` if a lap may
+/// have ended unseen between two of them.
+fn rate_of_laps(values: &[(u64, i64)], lap: i64) -> Option<f64> {
+    let newest_ns = values.last()?.0;
+    let mut close = pairs(values)?;
+    close.retain(|pair| pair.is_close() && newest_ns.saturating_sub(pair.ended_ns) <= RATE_SPAN_NS);
+    close.iter_mut().for_each(|pair| pair.rise = pair.rise_over(lap));
+    let sum = |pairs: &[Pair]| pairs.iter().fold((0, 0.0), |sum, pair| (sum.0 + pair.rise, sum.1 + pair.seconds));
+    let (very_close, others): (Vec<Pair>, Vec<Pair>) = close.iter().partition(|pair| pair.seconds < VERY_CLOSE_S);
+    let ((turns, seconds), (few, briefly)) = (sum(&others), sum(&very_close));
+    let expected = turns as f64 / seconds * briefly;
+    let agrees = (few as f64 - expected).abs() <= (CLEARLY * expected).max(FEW_TURNS);
+    let within_half = others.iter().filter(|pair| 2 * pair.rise <= lap).count();
+    let is_known = others.len() >= LAP_PAIRS
+        && very_close.len() >= LAP_PAIRS
+        && turns >= LAP_TURNS
+        && within_half as f64 >= NEARLY_ALL * others.len() as f64
+        && others.iter().fold(0, |unit, pair| greatest_common_divisor(unit, pair.rise)) == 1;
+    (is_known && agrees).then(|| (turns + few) as f64 / (seconds + briefly))
+}
+
 /// Turns per second of the loop counted by this variable; `None` if it is not a counter.
 pub(super) fn rate(values: &[(u64, i64)]) -> Option<f64> {
-    let pairs = pairs(values)?;
+    let mut pairs = pairs(values)?;
     let far: Vec<Pair> = pairs.iter().copied().filter(|pair| !pair.is_close()).collect();
     let mut rates: Vec<f64> = far.iter().filter(|pair| pair.rise > 0).map(|pair| pair.rate()).collect();
     rates.sort_by(f64::total_cmp);
@@ -292,14 +349,41 @@ pub(super) fn rate(values: &[(u64, i64)]) -> Option<f64> {
         let sudden = pair.ended_ns == newest_ns && pair.rate() > FEW_TURNS * (middle + 1.0 / pair.seconds);
         pair.rise >= 0 && !sudden && (!begins_anew || (pair.rate() - middle).abs() <= spread)
     };
-    let whole: Vec<Pair> = pairs.into_iter().filter(is_whole).collect();
+    let whole: Vec<Pair> = pairs.iter().copied().filter(is_whole).collect();
 
     let rises: Vec<i64> =
         whole.iter().filter(|pair| !pair.is_close() && pair.rise > 0).map(|pair| pair.rise).collect();
     let turns: i64 = rises.iter().sum();
     let often = rises.len() >= RISES && turns >= LEAST_TURNS && rises.len() as f64 >= RISING * far.len() as f64;
     let long_runs = !begins_anew || turns as f64 >= LONG_RUN * rises.len() as f64;
-    (often && long_runs && middle <= EACH_MS && rises_by_ones(&whole, middle)).then(|| recent_rate(&whole))
+    let counts = often && long_runs && middle <= EACH_MS && rises_by_ones(&whole, middle);
+    let longest_s = pairs.iter().map(|pair| pair.seconds).fold(0.0, f64::max);
+    counts.then(|| {
+        let lap = lap(values).filter(|lap| middle * longest_s <= LARGEST_PART_OF_LAP * *lap as f64);
+        let Some(lap) = lap else { return recent_rate(&whole) };
+        // No lap ends unseen: where it rose less, the loop waited, often because a lap ended.
+        pairs.iter_mut().for_each(|pair| pair.rise = pair.rise_over(lap));
+        pairs.retain(|pair| pair.rate() <= middle + (CLEARLY * middle).max(BY_CHANCE / pair.seconds));
+        recent_rate(&pairs)
+    })
+}
+
+/// How many turns a loop takes before it begins anew, as far as it was seen to come at least twice. One fall alone may be from a value
+/// that was read half written.
+fn lap(values: &[(u64, i64)]) -> Option<i64> {
+    let possible = || values.iter().map(|(_, value)| *value).filter(|value| (0..=LARGEST_COUNT).contains(value));
+    let (largest, least) = possible().max().zip(possible().min())?;
+    let fell = possible().zip(possible().skip(1)).filter(|(before, after)| after < before && 2 * before >= largest);
+    (fell.count() > 1).then_some(largest - least + 1)
+}
+
+/// Whether a loop gets beyond a few turns.
+pub(super) fn is_long(values: &[(u64, i64)]) -> bool {
+    let of_values = || values.iter().map(|(_, value)| *value);
+    of_values()
+        .max()
+        .zip(of_values().min())
+        .is_some_and(|(largest, least)| largest.saturating_sub(least) > SHORT_LOOP)
 }
 
 /// Whether a counter moved over the last three readings: two of them have a window of the sampler in between.
@@ -511,6 +595,57 @@ mod tests {
         let torn = |s: f64| if (4.0..4.5).contains(&s) { 900_000 } else { turns(s, 5.0) };
         is_near(rate_of_counter(&values(torn), None), 5.0);
         assert_eq!(rate_of_counter(&values(|_| 7), None), None);
+    }
+
+    /// Moments of three readings a second, close to each other, milliseconds.
+    fn bursts() -> impl Iterator<Item = u64> {
+        (0..15).flat_map(|second| [0, 53, 255].map(|ms| second * 1009 + ms))
+    }
+
+    fn found_in_bursts(frames: impl Fn(f64) -> Vec<FrameLocals>) -> Option<CountedSteps> {
+        let mut variable = LoopVariable::default();
+        for ms in bursts() {
+            variable.take(&reading(ms, frames(ms as f64 / 1000.0)), 7);
+        }
+        variable.steps(15_000_000_000)
+    }
+
+    #[test]
+    fn a_loop_without_a_variable_counts_itself() {
+        let of_layers = |s: f64| frame("forward", &[("for loop", turns(s, 400.0) % 3)]);
+        let epochs = |per_s: f64, batches: i64| {
+            found_in_bursts(move |s| {
+                let numbers =
+                    [("for loop", turns(s, per_s) / batches), ("second for loop", turns(s, per_s) % batches)];
+                vec![frame("train", &numbers), of_layers(s)]
+            })
+        };
+        for (per_s, batches) in [(20.0, 500), (17.0, 10), (31.0, 20)] {
+            let steps = epochs(per_s, batches).unwrap();
+            assert_eq!(&*steps.variable, "second for loop in train (train.py)");
+            assert!((steps.per_s / per_s - 1.0).abs() < 0.06, "{batches} batches: {}", steps.per_s);
+        }
+        assert!(epochs(300.0, 10).is_none(), "several epochs between any two readings");
+    }
+
+    #[test]
+    fn what_passes_between_epochs_counts_as_well() {
+        // An epoch of 40 steps takes two seconds, and validation behind it one.
+        let batch = |s: f64| turns((s % 3.0).min(1.999), 20.0);
+        let by_loop = found_in_bursts(|s| vec![frame("train", &[("for loop", batch(s))])]).unwrap();
+        let by_variable = found_in_bursts(|s| vec![frame("train", &[("step", batch(s))])]).unwrap();
+        for steps in [by_loop, by_variable] {
+            assert!((steps.per_s / (40.0 / 3.0) - 1.0).abs() < 0.1, "{} by {}", steps.per_s, steps.variable);
+        }
+    }
+
+    #[test]
+    fn a_variable_comes_before_loops() {
+        let steps = found_in_bursts(|s| {
+            let numbers = [("for loop", turns(s, 30.0)), ("self.global_step", turns(s, 10.0))];
+            vec![frame("fit", &numbers)]
+        });
+        assert_eq!(&*steps.unwrap().variable, "self.global_step in fit (train.py)");
     }
 
     #[test]
