@@ -11,8 +11,8 @@ use super::ceiling::Ceiling;
 use super::class::{Class, Phase};
 use super::evidence::evidence;
 use super::features::{Features, LoopStacks};
-use super::place;
 use super::plan::plan;
+use super::shown_place::shown;
 use super::stalls;
 use super::subject::Subject;
 use super::summary::summary;
@@ -43,7 +43,7 @@ pub(super) fn verdict(context: &Context, judgment: &Judgment, window: &Features,
         if is_training(judgment) { Ceiling::from_window(window, spec, &Capacity::left(&window.cpu)) } else { None };
     let advice = advice((judgment, context.pid), spec, window, ceiling);
     let plan = plan(judgment, &advice, window);
-    let (place_of, place) = place::shown(window);
+    let (place_of, place) = shown(window);
     Verdict {
         schema: 1,
         trainmon: env!("CARGO_PKG_VERSION").into(),

@@ -115,7 +115,7 @@ fn by_stacks(window: &Features, stacks: &LoopStacks, known: Known) -> Option<(Ph
         () if most(Activity::Import) && window.workers.is_none() => Some((Phase::Init, SURE)),
         () if most(Activity::Compile) => Some((Phase::Compile, SURE)),
         () if lasts && validates() => Some((Phase::Validation, SURE)),
-        // A job that was not seen training may do so in a second.
+        // A job that has shown no training so far may train in a second.
         () if !known.has_trained && validates() => Some((Phase::Validation, EVEN_CHANCE)),
         () => None,
     }

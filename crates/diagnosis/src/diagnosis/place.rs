@@ -5,59 +5,15 @@ use trainmon_libraries::Library;
 use trainmon_sample::stacks::NAME;
 use trainmon_waits::stacks::{CallTree, CodeCall, MODULE};
 
-use super::causes::source;
-use super::features::Features;
 use super::parts::Hottest;
 use super::thresholds::*;
 use trainmon_base::stats::round;
-use trainmon_base::text::named_enum;
 
 thresholds! {
     NAMED = 0.10, "share", "a line with less than a tenth of the time is not worth naming";
     LARGE_PART = 0.25, "of the loop's own time", "a function with less of it is one of many";
     VISIBLE_PART = 0.10, "of the loop's own time", "below a function that takes all, the largest one is named even if it is one of many";
     EVERYTHING = 0.90, "of the loop's own time", "a function with more of it says only that the loop is in it";
-}
-
-named_enum! {
-    /// Of what a path through the code is.
-    #[derive(Default)]
-    pub enum PlaceOf {
-        /// The loop's time, outside of its waits for data and the GPU.
-        #[default]
-        Loop = "loop",
-        /// The workers' time: the loop waits for them.
-        Workers = "workers",
-        /// The time of threads that make the batches or fit the model: the loop waits for them.
-        Threads = "threads",
-    }
-}
-
-impl PlaceOf {
-    /// Whether it is the loop's.
-    pub(super) fn is_loop(&self) -> bool {
-        *self == Self::Loop
-    }
-}
-
-/// The path to show: that of the loop, or of what makes the batches if it waits for them most.
-pub(super) fn shown(window: &Features) -> (PlaceOf, Vec<Hottest>) {
-    let stacks = window.loop_stacks();
-    let of_loop = || stacks.map(|stacks| stacks.place.clone()).unwrap_or_default();
-    let fits_aside = stacks.filter(|stacks| stacks.fits_aside() && window.waits_for_its_model());
-    if let Some(stacks) = fits_aside.filter(|stacks| !stacks.place_aside.is_empty()) {
-        return (PlaceOf::Threads, stacks.place_aside.clone());
-    }
-    if !window.waits_lead() {
-        return (PlaceOf::Loop, of_loop());
-    }
-    let of_workers = window.workers.as_ref().map(|workers| workers.place.clone());
-    let by_threads = stacks.filter(|_| source::makers(window).is_some()).map(|stacks| stacks.place_aside.clone());
-    match (of_workers, by_threads) {
-        (Some(place), _) if !place.is_empty() => (PlaceOf::Workers, place),
-        (_, Some(place)) if !place.is_empty() => (PlaceOf::Threads, place),
-        _ => (PlaceOf::Loop, of_loop()),
-    }
 }
 
 /// At most three functions: the user's last one on the heaviest path, the one where the time divides, and the innermost one that

@@ -220,10 +220,8 @@ impl Diagnosis {
         let judged = decision::judge(&long, self.known);
         self.stacks_moved = stacks_have_moved(&stack_frames);
         self.counters_moved = false;
-        // Not before the first verdict, nor for what needs no confirmation. A short validation is a part of training.
-        let is_training = |standing: &Judgment| standing.phase == Phase::Training;
-        let holds = phases::validates_briefly(self.known) && self.standing.as_ref().is_some_and(is_training);
-        let short = (self.standing.is_some() && !judged.is_certain() && !holds).then(|| {
+        // Not before the first verdict, nor for what needs no confirmation.
+        let short = (self.may_change() && !judged.is_certain()).then(|| {
             let frames = self.frames(recent.clone(), last, short_s);
             let now = Mix::from_frames(&frames);
             let newest = newest_stacks(&stack_frames, &frames, now.as_ref(), last);
@@ -235,6 +233,13 @@ impl Diagnosis {
         let mut verdict = self.tell(&long, ranks, sample, last.monotonic_ns, observed_s);
         verdict.own.cpu_pct = mean(long_frames.iter().filter_map(|frame| frame.own_cpu_pct)).map(|pct| round(pct, 2));
         cleaned(verdict)
+    }
+
+    /// Whether another judgment may take over: a short validation is a part of training.
+    fn may_change(&self) -> bool {
+        let is_part =
+            |standing: &Judgment| standing.phase == Phase::Training && phases::validates_briefly(self.known);
+        self.standing.as_ref().is_some_and(|standing| !is_part(standing))
     }
 
     /// The numbers of a window; where nothing but GPUs is known, with their use over all frames.

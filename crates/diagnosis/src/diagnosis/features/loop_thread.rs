@@ -1,4 +1,6 @@
 //! The loop's thread: where its time goes, by the sampler and by its stacks.
+//!
+//! Long because each of the two corrects the other.
 
 use std::collections::{BTreeMap, HashMap};
 
