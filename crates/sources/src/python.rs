@@ -78,3 +78,59 @@ impl PythonMemory {
         (is_same && !threads.is_empty()).then_some(LocalsSample { process, began_ns, threads })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::memory::Bytes;
+    use super::*;
+
+    /// Memory in which every address holds something: some words are what CPython's structures begin with, many are addresses.
+    struct Noise {
+        seed: u64,
+        addresses: u64,
+        names: Vec<&'static [u8]>,
+    }
+
+    impl Bytes for Noise {
+        fn fill(&self, address: u64, room: &mut [u8]) -> bool {
+            for (at, byte) in (address..).zip(room) {
+                let mixed = (at >> 3 ^ self.seed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                let word = match mixed >> 61 {
+                    0 => mixed & 0xff,
+                    1 => 0,
+                    2 => u64::MAX,
+                    3 => mixed,
+                    // Few places, so that much of it refers to the same.
+                    _ => (mixed >> 8) % self.addresses << 3,
+                };
+                let name = usize::try_from(mixed >> 32).unwrap_or(0) % (4 * self.names.len());
+                let name = self.names.get(name).filter(|_| mixed & 1 == 0);
+                let word = name.map_or(word, |name| u64::from_le_bytes(*name.first_chunk().unwrap()));
+                *byte = word.to_le_bytes()[(at & 7) as usize];
+            }
+            address % 11 != 0
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_memory_is_survived(seed: u64, addresses in 1_u64..5000, minor in 9_u32..15, runtime in 8_u64..100_000) {
+            let names = vec![&b"int\0\0\0\0\0"[..], b"code\0\0\0\0", b"xdebugpy", b"generato", b"\x7fELF\x02\x01\x01\0", b"self\0\0\0\0"];
+            let noise = Noise { seed, addresses, names };
+            let memory = Memory::new(&noise);
+            let layout = Layout::of(minor).unwrap();
+            let threads = Threads::new(&memory, layout, Places { runtime, no_next: 8 });
+            let _ = threads.no_next(&[7]);
+            let read = threads.read(&[7]);
+            prop_assert!(read.len() <= trainmon_sample::locals::THREADS);
+            let _ = dynamic::symbol(&Memory::new(&noise), runtime, b"_PyRuntime");
+        }
+    }
+
+    #[test]
+    fn only_known_versions_have_a_layout() {
+        assert!(Layout::of(8).is_none() && Layout::of(15).is_none() && Layout::of(311).is_none());
+    }
+}

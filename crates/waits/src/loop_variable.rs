@@ -19,8 +19,8 @@ use trainmon_sample::{FrameLocals, LocalsSample, ProgressBar, ThreadLocals};
 pub(super) const READINGS: usize = 48;
 /// Older readings are forgotten, nanoseconds.
 pub(super) const OLDEST_NS: u64 = 240_000_000_000;
-/// The rate covers the readings of this long, nanoseconds: as long as most windows of the diagnosis.
-const RATE_SPAN_NS: u64 = 12_000_000_000;
+/// The rate covers the readings of this long, nanoseconds: about all that are kept while they come often.
+const RATE_SPAN_NS: u64 = 16_000_000_000;
 /// Without a new reading, a rate is shown no longer than this, nanoseconds: a settled job with workers is read every
 /// minute.
 const HELD_NS: u64 = 80_000_000_000;

@@ -14,7 +14,7 @@ use trainmon_sample::{ProcessId, ProcessRole};
 use trainmon_sources::python::PythonMemory;
 
 /// Between close readings.
-const CLOSE: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(200)];
+const CLOSE: [Duration; 2] = [Duration::from_millis(40), Duration::from_millis(110)];
 /// Behind them, before the next ones.
 const APART: Duration = Duration::from_millis(750);
 /// For a settled verdict, they are read so often while stacks pause.
