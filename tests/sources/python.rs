@@ -94,7 +94,12 @@ fn every_python() -> Vec<(PathBuf, u32)> {
         let asked = Command::new(&python).args(["-c", "import sys; print(sys.version_info[1])"]).output().ok()?;
         Some((python, String::from_utf8(asked.stdout).ok()?.trim().parse().ok()?))
     };
-    names.into_iter().filter_map(installed).filter_map(version).filter(|(_, minor)| (9..=14).contains(minor)).collect()
+    names
+        .into_iter()
+        .filter_map(installed)
+        .filter_map(version)
+        .filter(|(_, minor)| (9..=14).contains(minor))
+        .collect()
 }
 
 /// Reads until it is asleep: before that its frames may change.
