@@ -83,9 +83,9 @@ impl LoopVariable {
         if is_old { None } else { Some(self.found.as_ref()?.steps.clone()) }
     }
 
-    /// The frame that runs the loop, as long as it takes steps: everything called from it is part of a step.
+    /// The frame that runs the loop, as long as it takes steps that are known to be some: everything called from it is part of a step.
     pub(super) fn stepping(&self) -> Option<&FrameLocals> {
-        self.found.as_ref().filter(|found| found.turns).map(|found| &found.frame)
+        self.found.as_ref().filter(|found| found.turns && !found.steps.by_loop).map(|found| &found.frame)
     }
 
     /// Takes a new reading of the process, whose loop runs in the thread `tid`.
@@ -126,7 +126,7 @@ impl LoopVariable {
                 counter.total.and_then(|total| self.values_anywhere(frame, total).last().map(|(_, total)| *total));
             let per_s = rate_of_counter(&values, total)?;
             let variable = shown(counter.variable, frame);
-            let steps = CountedSteps { per_s, variable, place: None, unit: counter.unit };
+            let steps = CountedSteps { per_s, variable, place: None, unit: counter.unit, by_loop: false };
             Some(FoundVariable { steps, frame: frame.clone(), turns: rises_still(&values) })
         })
     }
@@ -157,7 +157,8 @@ impl LoopVariable {
             });
             let (per_s, name, turns) = rates.max_by(|a, b| a.0.total_cmp(&b.0))?;
             let place = self.turn_of(depth, frame, name);
-            let steps = CountedSteps { per_s, variable: shown(name, frame), place, unit: StepUnit::Step };
+            let steps =
+                CountedSteps { per_s, variable: shown(name, frame), place, unit: StepUnit::Step, by_loop: false };
             Some(FoundVariable { steps, frame: (*frame).clone(), turns })
         })
     }
@@ -172,7 +173,8 @@ impl LoopVariable {
         let mut running = loops.filter(|(_, _, values)| nearly_always(values) && is_long(values));
         let (name, frame, values) = running.next()?;
         let per_s = rate(&values).or_else(|| rate_of_laps(&values, lap(&values)?))?;
-        let steps = CountedSteps { per_s, variable: shown(name, frame), place: None, unit: StepUnit::Step };
+        let steps =
+            CountedSteps { per_s, variable: shown(name, frame), place: None, unit: StepUnit::Step, by_loop: true };
         Some(FoundVariable { steps, frame: frame.clone(), turns: rises_still(&values) })
     }
 

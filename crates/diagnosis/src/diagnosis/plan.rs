@@ -2,7 +2,6 @@
 //! the step time that is left without it and those before.
 
 use serde::{Deserialize, Serialize};
-use trainmon_libraries::StepUnit;
 
 use super::account::OF_TWO;
 use super::advice::first_title;
@@ -11,6 +10,7 @@ use super::features::Features;
 use super::parts::Advice;
 use trainmon_base::stats::round;
 use trainmon_base::text::format::step_time;
+use trainmon_libraries::StepUnit;
 
 /// One thing to do, after those before it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
