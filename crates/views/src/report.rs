@@ -126,7 +126,7 @@ fn advice(verdict: &Verdict) -> Section {
 
 /// What to do one after the other, with the step time that is left.
 fn plan(verdict: &Verdict) -> Section {
-    let unit = verdict.steps.unit.one();
+    let unit = verdict.steps.unit;
     let points = verdict.plan.iter().map(|step| point(&step.title, step.left(unit)));
     Section::new("Plan: one after the other", SectionBody::Steps(points.collect()))
 }

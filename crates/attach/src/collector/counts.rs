@@ -14,7 +14,7 @@ use trainmon_sample::{ProcessId, ProcessRole};
 use trainmon_sources::python::PythonMemory;
 
 /// Between close readings.
-const CLOSE: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(200)];
+const CLOSE: [Duration; 2] = [Duration::from_millis(40), Duration::from_millis(110)];
 /// Behind them, before the next ones.
 const APART: Duration = Duration::from_millis(750);
 /// For a settled verdict, they are read so often while stacks pause.
@@ -48,9 +48,9 @@ pub(super) fn watch(shared: &Shared) {
 
 /// What is known of the processes.
 #[derive(Default)]
-struct Counting(HashMap<ProcessId, Known>);
+struct Counting(HashMap<ProcessId, CountingOf>);
 
-enum Known {
+enum CountingOf {
     /// It can be read, but could not be so often in a row.
     Found(PythonMemory, u32),
     /// It has none that can be read: when to look again, and how long that waited.
@@ -70,31 +70,31 @@ impl Counting {
         });
         for &id in ranks {
             let waited = match self.0.get(&id) {
-                Some(Known::Without(until, _)) if Instant::now() < *until => continue,
-                Some(Known::Without(_, waited)) => waited.saturating_mul(2),
-                Some(Known::Found(..)) | None => LOOK_AGAIN.0,
+                Some(CountingOf::Without(until, _)) if Instant::now() < *until => continue,
+                Some(CountingOf::Without(_, waited)) => waited.saturating_mul(2),
+                Some(CountingOf::Found(..)) | None => LOOK_AGAIN.0,
             };
             let found = match self.0.get(&id) {
-                Some(Known::Found(python, _)) => Some(*python),
+                Some(CountingOf::Found(python, _)) => Some(*python),
                 _ => PythonMemory::find(proc_root, id),
             };
             let read = found.and_then(|python| Some((python, python.read(proc_root)?)));
             let mut values = shared.latest.values();
             match read {
                 Some((python, locals)) => {
-                    self.0.insert(id, Known::Found(python, 0));
+                    self.0.insert(id, CountingOf::Found(python, 0));
                     values.stacks.add_counts(locals);
                 }
                 None => {
                     // It runs while it is read, so a reading may come to nothing.
-                    if let Some(Known::Found(_, failures)) = self.0.get_mut(&id)
+                    if let Some(CountingOf::Found(_, failures)) = self.0.get_mut(&id)
                         && *failures < FAILURES
                     {
                         *failures += 1;
                         continue;
                     }
                     let waited = waited.min(LOOK_AGAIN.1);
-                    self.0.insert(id, Known::Without(Instant::now() + waited, waited));
+                    self.0.insert(id, CountingOf::Without(Instant::now() + waited, waited));
                     values.stacks.cannot_count(id);
                 }
             }

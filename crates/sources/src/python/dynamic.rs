@@ -9,28 +9,28 @@ use object::{NativeEndian, pod};
 
 use super::memory::{Memory, half_at};
 
-type Header = FileHeader64<NativeEndian>;
+type ProgramHead = FileHeader64<NativeEndian>;
 type Segment = ProgramHeader64<NativeEndian>;
 type Symbol = Sym64<NativeEndian>;
 
 /// Most segments and entries of the dynamic table; usual are 13 and 30.
-const TABLE: usize = 128;
+const LONGEST_TABLE: usize = 128;
 /// Longest chain of symbols with the same hash.
-const CHAIN: u32 = 4096;
+const LONGEST_CHAIN: u32 = 4096;
 
 /// Where the symbol `name` is, of what is mapped from `base` on; `None` if it is not exported there.
 pub(super) fn symbol(memory: &Memory, base: u64, name: &[u8]) -> Option<u64> {
-    let head: [u8; size_of::<Header>()] = memory.array(base)?;
-    let header = Header::parse(head.as_slice()).ok()?;
+    let head: [u8; size_of::<ProgramHead>()] = memory.array(base)?;
+    let header = ProgramHead::parse(head.as_slice()).ok()?;
     let endian = header.endian().ok()?;
-    let count = usize::from(header.e_phnum(endian)).min(TABLE);
+    let count = usize::from(header.e_phnum(endian)).min(LONGEST_TABLE);
     let table = memory.vec(base.checked_add(header.e_phoff(endian))?, count * size_of::<Segment>())?;
     let segments: &[Segment] = pod::slice_from_bytes(&table, count).ok()?.0;
     let first = segments.iter().find(|segment| segment.p_type(endian) == PT_LOAD)?;
     // What addresses in the file are shifted by: 0 for a program that must be at its own.
     let shift = base.wrapping_sub(first.p_vaddr(endian));
     let dynamic = segments.iter().find(|segment| segment.p_type(endian) == PT_DYNAMIC)?;
-    let entries = (usize::try_from(dynamic.p_memsz(endian)).ok()? / 16).min(TABLE);
+    let entries = (usize::try_from(dynamic.p_memsz(endian)).ok()? / 16).min(LONGEST_TABLE);
     let entries = memory.vec(dynamic.p_vaddr(endian).wrapping_add(shift), entries * 16)?;
     let entry = |wanted: DynamicTag| {
         let (pairs, _) = entries.as_chunks::<16>();
@@ -71,7 +71,7 @@ impl GnuHash<'_> {
         let half = |address: u64| self.memory.array(address).map(u32::from_ne_bytes);
         let mut place = half(table.checked_add(u64::from(hash.checked_rem(buckets)?) * 4)?)?;
         let chains = table.checked_add(u64::from(buckets) * 4)?;
-        for _ in 0..CHAIN {
+        for _ in 0..LONGEST_CHAIN {
             let chained = half(chains.checked_add(u64::from(place.checked_sub(first)?) * 4)?)?;
             if chained | 1 == hash | 1
                 && let Some(found) = test(place)?

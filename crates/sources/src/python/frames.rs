@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::Places;
-use super::layout::{Layout, NEXT_THREAD};
+use super::PythonPlaces;
+use super::layout::{NEXT_THREAD, PythonLayout};
 use super::memory::{Memory, half_at, word_at};
 use super::objects::{Kind, Objects, Progress};
 use crate::fields::{head, tail};
@@ -14,7 +14,7 @@ use trainmon_sample::{FrameLocals, ThreadLocals, stacks};
 const THREADS_LOOKED_AT: usize = 512;
 const FRAMES_LOOKED_AT: usize = 1024;
 /// How often frames are read that change meanwhile.
-const TRIES: u32 = 3;
+const FRAME_TRIES: u32 = 3;
 /// Most local variables and places of the stack looked at: a `for` loop is at the bottom of the stack.
 const LOCALS: u64 = 256;
 const STACK: u64 = 12;
@@ -34,14 +34,14 @@ pub(super) struct Threads<'m> {
 }
 
 /// A frame before anything that it refers to is read.
-struct Frame {
+struct PythonFrame {
     at: u64,
     head: [u8; 80],
     code: u64,
 }
 
 impl<'m> Threads<'m> {
-    pub(super) fn new(memory: &'m Memory<'m>, layout: &'static Layout, places: Places) -> Self {
+    pub(super) fn new(memory: &'m Memory<'m>, layout: &'static PythonLayout, places: PythonPlaces) -> Self {
         Self { objects: Objects::new(memory, layout, places.no_next), runtime: places.runtime }
     }
 
@@ -51,7 +51,7 @@ impl<'m> Threads<'m> {
             .list(main_tids)
             .into_iter()
             .map(|(at, thread)| {
-                let frames = (0..TRIES).find_map(|_| self.frames(at)).unwrap_or_default();
+                let frames = (0..FRAME_TRIES).find_map(|_| self.frames(at)).unwrap_or_default();
                 ThreadLocals { frames, ..thread }
             })
             .collect();
@@ -60,10 +60,10 @@ impl<'m> Threads<'m> {
     }
 
     /// The function that objects have for `next` that are no iterators. It is not exported in all versions, so an object is asked that is
-    /// none: what loaded a module that runs.
+    /// not one: what loaded a module that runs.
     pub(super) fn no_next(&self, main_tids: &[u32]) -> Option<u64> {
         let (thread, _) = self.list(main_tids).into_iter().next()?;
-        (0..TRIES).find_map(|_| {
+        (0..FRAME_TRIES).find_map(|_| {
             self.chain(thread)?.iter().rev().find_map(|(frame, _)| {
                 let globals = word_at(&frame.head, self.objects.layout.frame.globals)?;
                 let (_, loader) = self.objects.variables(globals, |name| name == "__loader__").pop()?;
@@ -108,7 +108,7 @@ impl<'m> Threads<'m> {
     }
 
     /// All frames of a thread, innermost first, and whether each is a function's.
-    fn chain(&self, thread: u64) -> Option<Vec<(Frame, bool)>> {
+    fn chain(&self, thread: u64) -> Option<Vec<(PythonFrame, bool)>> {
         let Objects { memory, layout, .. } = self.objects;
         let mut at = memory.word(thread.checked_add(layout.thread.frame)?)?;
         if let Some(offset) = layout.thread.held_at {
@@ -130,15 +130,15 @@ impl<'m> Threads<'m> {
         Some(found)
     }
 
-    fn frame(&self, at: u64) -> Option<Frame> {
+    fn frame(&self, at: u64) -> Option<PythonFrame> {
         let Objects { memory, layout, .. } = self.objects;
         let head: [u8; 80] = memory.array(at)?;
         let code = word_at(&head, layout.frame.code)? & !MARKS;
-        Some(Frame { at, head, code })
+        Some(PythonFrame { at, head, code })
     }
 
     /// A frame; the variables of a module that is being imported count nothing.
-    fn read_frame(&self, frame: &Frame, is_imported: bool) -> Option<FrameLocals> {
+    fn read_frame(&self, frame: &PythonFrame, is_imported: bool) -> Option<FrameLocals> {
         let Objects { memory, layout, .. } = self.objects;
         if self.objects.kind(frame.code)? != Kind::Code {
             return None;
@@ -157,7 +157,7 @@ impl<'m> Threads<'m> {
     }
 
     /// The local variables that are whole numbers, what `self` counts, and how far the loops have come.
-    fn numbers(&self, frame: &Frame, code: &[u8]) -> Option<Vec<(Arc<str>, i64)>> {
+    fn numbers(&self, frame: &PythonFrame, code: &[u8]) -> Option<Vec<(Arc<str>, i64)>> {
         let layout = self.objects.layout;
         let count = u64::from(half_at(code, layout.code.locals)?).min(LOCALS);
         let locals = self.objects.words(frame.at.checked_add(layout.frame.locals)?, count)?;

@@ -6,7 +6,7 @@ use super::memory::{Memory, word_at};
 
 /// The offsets of one version.
 #[derive(Debug)]
-pub(super) struct Layout {
+pub(super) struct PythonLayout {
     /// 3.MINOR.
     minor: u32,
     /// Where the runtime holds the first interpreter, and that its first thread; `None` where its own table says it.
@@ -24,7 +24,7 @@ pub(super) struct Layout {
     /// How a whole number says its length.
     pub(super) is_tagged: bool,
     /// The attributes of objects.
-    pub(super) attributes: Attributes,
+    pub(super) attributes: AttributesPlace,
 }
 
 /// `PyThreadState`.
@@ -43,7 +43,7 @@ pub(super) struct FrameLayout {
     pub(super) code: usize,
     pub(super) previous: usize,
     pub(super) globals: usize,
-    /// Who owns it, and from which owner on it is not a function's.
+    /// What owns it, and from which owner on it is not a function's.
     pub(super) owner: Option<(usize, u8)>,
     pub(super) locals: u64,
     /// The address of its stack; `None` if that begins behind the locals.
@@ -74,7 +74,7 @@ pub(super) struct DictLayout {
 
 /// Where an object's attributes are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Attributes {
+pub(super) enum AttributesPlace {
     /// A dictionary, whose place its type says.
     Dict,
     /// Two words before the object: its values, or its dictionary (3.11).
@@ -88,7 +88,7 @@ pub(super) enum Attributes {
 /// The head of a thread's list, and the next one, in every version.
 pub(super) const NEXT_THREAD: u64 = 8;
 /// What CPython's own table of offsets begins with (`_Py_Debug_Cookie`).
-const COOKIE: &[u8; 8] = b"xdebugpy";
+const OWN_TABLE_COOKIE: &[u8; 8] = b"xdebugpy";
 
 const NEW_CODE: CodeLayout = CodeLayout { locals: 72, stack_size: 64, names: 96, file: 112, name: 128 };
 const OLD_CODE: CodeLayout = CodeLayout { locals: 28, stack_size: 32, names: 72, file: 104, name: 112 };
@@ -103,8 +103,8 @@ const fn new_frame(locals: u64, owner: (usize, u8)) -> FrameLayout {
     FrameLayout { code: 0, previous: 8, globals: 24, owner: Some(owner), locals, stack: None }
 }
 
-const LAYOUTS: &[Layout] = &[
-    Layout {
+const LAYOUTS: &[PythonLayout] = &[
+    PythonLayout {
         minor: 9,
         heads: Some((32, 8)),
         thread: OLD_THREAD,
@@ -115,9 +115,9 @@ const LAYOUTS: &[Layout] = &[
         tuple: 24,
         generator: 16,
         is_tagged: false,
-        attributes: Attributes::Dict,
+        attributes: AttributesPlace::Dict,
     },
-    Layout {
+    PythonLayout {
         minor: 10,
         heads: Some((32, 8)),
         thread: OLD_THREAD,
@@ -128,9 +128,9 @@ const LAYOUTS: &[Layout] = &[
         tuple: 24,
         generator: 16,
         is_tagged: false,
-        attributes: Attributes::Dict,
+        attributes: AttributesPlace::Dict,
     },
-    Layout {
+    PythonLayout {
         minor: 11,
         heads: Some((40, 16)),
         thread: ThreadLayout { frame: 56, held_at: Some(8), native_id: Some(160) },
@@ -141,9 +141,9 @@ const LAYOUTS: &[Layout] = &[
         tuple: 24,
         generator: 80,
         is_tagged: false,
-        attributes: Attributes::TwoBefore,
+        attributes: AttributesPlace::TwoBefore,
     },
-    Layout {
+    PythonLayout {
         minor: 12,
         heads: Some((40, 72)),
         thread: ThreadLayout { frame: 56, held_at: Some(0), native_id: Some(144) },
@@ -154,9 +154,9 @@ const LAYOUTS: &[Layout] = &[
         tuple: 24,
         generator: 72,
         is_tagged: true,
-        attributes: Attributes::OneBefore,
+        attributes: AttributesPlace::OneBefore,
     },
-    Layout {
+    PythonLayout {
         minor: 13,
         heads: None,
         thread: NEW_THREAD,
@@ -167,9 +167,9 @@ const LAYOUTS: &[Layout] = &[
         tuple: 24,
         generator: 72,
         is_tagged: true,
-        attributes: Attributes::Behind,
+        attributes: AttributesPlace::Behind,
     },
-    Layout {
+    PythonLayout {
         minor: 14,
         heads: None,
         thread: NEW_THREAD,
@@ -180,13 +180,13 @@ const LAYOUTS: &[Layout] = &[
         tuple: 32,
         generator: 72,
         is_tagged: true,
-        attributes: Attributes::Behind,
+        attributes: AttributesPlace::Behind,
     },
 ];
 
-impl Layout {
+impl PythonLayout {
     /// The one of 3.`minor`.
-    pub(super) fn of(minor: u32) -> Option<&'static Self> {
+    pub(super) fn of_version(minor: u32) -> Option<&'static Self> {
         LAYOUTS.iter().find(|layout| layout.minor == minor)
     }
 
@@ -207,7 +207,7 @@ fn own_table(memory: &Memory, runtime: u64, minor: u32) -> Option<(u64, u64)> {
     let table: [u8; 80] = memory.array(runtime)?;
     let version = word_at(&table, 8)?;
     let is_known =
-        table.starts_with(COOKIE) && version >> 16 == u64::from(0x300 | minor) && word_at(&table, 16)? == 0;
+        table.starts_with(OWN_TABLE_COOKIE) && version >> 16 == u64::from(0x300 | minor) && word_at(&table, 16)? == 0;
     let (first, threads) = (word_at(&table, 40)?, word_at(&table, 72)?);
     // Offsets, which are added to addresses.
     (is_known && first < 1 << 32 && threads < 1 << 32).then_some((first, threads))

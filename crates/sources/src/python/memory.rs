@@ -5,7 +5,7 @@ use std::cell::Cell;
 use crate::files::KeptFile;
 
 /// Most reads for one reading of a process: a hundred threads and their frames take fewer.
-const READS: u32 = 20_000;
+const READS_OF_MEMORY: u32 = 20_000;
 /// Addresses of programs have no more than these bits on x86-64 and aarch64.
 const USER_BITS: u32 = 56;
 
@@ -29,7 +29,7 @@ pub(super) struct Memory<'a> {
 
 impl<'a> Memory<'a> {
     pub(super) fn new(bytes: &'a dyn Bytes) -> Self {
-        Self { bytes, left: Cell::new(READS) }
+        Self { bytes, left: Cell::new(READS_OF_MEMORY) }
     }
 
     /// Fills `room`; false if there is nothing at this address, or if too much was read already.

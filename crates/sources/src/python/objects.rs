@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::layout::{Attributes, Layout};
+use super::layout::{AttributesPlace, PythonLayout};
 use super::memory::{Memory, half_at, word_at};
 
 /// Longest text read, characters: paths are shorter than PATH_MAX.
@@ -21,7 +21,7 @@ const MANAGED_DICT: u64 = 1 << 4;
 const HEAP_TYPE: u64 = 1 << 9;
 /// Bits of each digit of a whole number, and most digits read: more do not fit into 60 bits.
 const DIGIT_BITS: u32 = 30;
-const DIGITS: u64 = 2;
+const MOST_DIGITS: u64 = 2;
 /// Where the remaining length of a range is known instead of its place, the place is counted up to this: more than a loop has turns.
 const LONGEST_RANGE: u64 = 1 << 29;
 /// How many iterators are looked into one another: `zip(enumerate(…))`.
@@ -66,14 +66,14 @@ pub(super) enum Progress {
 /// The objects of one reading.
 pub(super) struct Objects<'m> {
     pub(super) memory: &'m Memory<'m>,
-    pub(super) layout: &'static Layout,
+    pub(super) layout: &'static PythonLayout,
     no_next: u64,
     kinds: RefCell<HashMap<u64, Kind>>,
     names: RefCell<HashMap<u64, Option<Arc<str>>>>,
 }
 
 impl<'m> Objects<'m> {
-    pub(super) fn new(memory: &'m Memory<'m>, layout: &'static Layout, no_next: u64) -> Self {
+    pub(super) fn new(memory: &'m Memory<'m>, layout: &'static PythonLayout, no_next: u64) -> Self {
         Self { memory, layout, no_next, kinds: RefCell::default(), names: RefCell::default() }
     }
 
@@ -140,7 +140,7 @@ impl<'m> Objects<'m> {
         let low = if digits > 0 { i64::from(half_at(&head, 24)?) } else { 0 };
         let high = if digits > 1 { i64::from(half_at(&head, 28)?) } else { 0 };
         let value = low.checked_add(high.checked_mul(1 << DIGIT_BITS)?)?;
-        (digits <= DIGITS && low >> DIGIT_BITS == 0 && high >> DIGIT_BITS == 0).then_some(if is_negative {
+        (digits <= MOST_DIGITS && low >> DIGIT_BITS == 0 && high >> DIGIT_BITS == 0).then_some(if is_negative {
             -value
         } else {
             value
@@ -212,19 +212,19 @@ impl<'m> Objects<'m> {
         let is_managed = of.flags & MANAGED_DICT != 0;
         let values = |at: u64| {
             // Behind the type, its slots for numbers, sequences and so on; one more word before them since 3.12.
-            let cached = if self.layout.attributes == Attributes::TwoBefore { 872 } else { 880 };
+            let cached = if self.layout.attributes == AttributesPlace::TwoBefore { 872 } else { 880 };
             self.entries(self.memory.word(of.at.checked_add(cached)?)?, at, ATTRIBUTES, wanted)
         };
         let dict = match self.layout.attributes {
-            Attributes::TwoBefore if is_managed => match before(4)? {
+            AttributesPlace::TwoBefore if is_managed => match before(4)? {
                 0 => before(3)?,
                 at => return values(at),
             },
-            Attributes::OneBefore if is_managed => match before(3)? {
+            AttributesPlace::OneBefore if is_managed => match before(3)? {
                 tagged if tagged & 1 == 1 => return values(tagged.checked_add(1)?),
                 dict => dict,
             },
-            Attributes::Behind if is_managed => match before(3)? {
+            AttributesPlace::Behind if is_managed => match before(3)? {
                 0 if of.flags & INLINE_VALUES != 0 => {
                     return values(object.checked_add(of.size)?.checked_add(self.layout.dict.values)?);
                 }
@@ -268,7 +268,7 @@ impl<'m> Objects<'m> {
             let slots = word_at(&head, 8)?;
             let width = match slots {
                 0..=0xff => 1,
-                0..=0xffff => 2,
+                0x100..=0xffff => 2,
                 _ => 4,
             };
             (word_at(&head, 32)?, slots.checked_mul(width)?.checked_add(40)?, true)
@@ -289,7 +289,7 @@ impl<'m> Objects<'m> {
         Some(found.collect())
     }
 
-    /// How far an iterator has come; `None` if it is none that is known.
+    /// How far an iterator has come; `None` if it is not a known one.
     pub(super) fn progress(&self, iterator: u64) -> Option<Progress> {
         self.progress_within(iterator, WITHIN)
     }
