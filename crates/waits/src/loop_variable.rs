@@ -388,9 +388,9 @@ mod tests {
         assert_eq!(rate_of_counter(&values(|_| 7), None), None);
     }
 
-    /// Moments of three readings a second, close to each other, milliseconds.
+    /// Moments of three readings close to each other, again and again, milliseconds.
     fn bursts() -> impl Iterator<Item = u64> {
-        (0..15).flat_map(|second| [0, 53, 255].map(|ms| second * 1009 + ms))
+        (0..17).flat_map(|second| [0, 42, 155].map(|ms| second * 909 + ms))
     }
 
     fn found_in_bursts(frames: impl Fn(f64) -> Vec<FrameLocals>) -> Option<CountedSteps> {
@@ -417,6 +417,10 @@ mod tests {
             assert!((steps.per_s / per_s - 1.0).abs() < 0.06, "{batches} batches: {}", steps.per_s);
         }
         assert!(epochs(300.0, 10).is_none(), "several epochs between any two readings");
+        assert_eq!(
+            found_in_bursts(|s| vec![frame("train", &[("step", turns(s, 41.0) % 15)])]).map(|steps| steps.per_s),
+            None
+        );
     }
 
     #[test]
@@ -428,6 +432,14 @@ mod tests {
         for steps in [by_loop, by_variable] {
             assert!((steps.per_s / (40.0 / 3.0) - 1.0).abs() < 0.1, "{} by {}", steps.per_s, steps.variable);
         }
+    }
+
+    #[test]
+    fn a_known_counter_that_begins_anew_between_most_readings() {
+        let values: Vec<(u64, i64)> =
+            bursts().map(|ms| (ms * 1_000_000, turns(ms as f64 / 1000.0, 41.0) % 15)).collect();
+        let found = rate_of_counter(&values, None);
+        assert!(found.is_none_or(|per_s| (per_s / 41.0 - 1.0).abs() < 0.1), "{found:?}");
     }
 
     #[test]

@@ -142,8 +142,9 @@ fn steps(judgment: &Judgment, window: &Features) -> Steps {
     let steps = &window.steps;
     let rate = if judgment.class != Class::Idle { steps.rate() } else { None };
     let by_variable = || {
-        let variable = &steps.counted.as_ref()?.variable;
-        Some(StepSource::Variable(format!("variable {}", sanitize(variable))))
+        let counted = steps.counted.as_ref()?;
+        let what = if counted.by_loop { "" } else { "variable " };
+        Some(StepSource::Variable(format!("{what}{}", sanitize(&counted.variable))))
     };
     Steps {
         per_s: rate.map(|rate| round(rate, 3)),

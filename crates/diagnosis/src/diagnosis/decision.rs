@@ -235,7 +235,7 @@ fn qualify(case: &RuleInput<'_>, judgment: &mut Judgment) {
         less_sure(INFERRED, why);
     }
     if judgment.phase == Phase::Training && !is_proven(window, case.known) {
-        let why = "neither steps, workers, GPU use nor frames of a model were seen, so the job may still be starting";
+        let why = "neither an optimizer's steps, workers, GPU use nor frames of a model were seen, so the job may still be starting";
         less_sure(GUESSED, why);
     }
     if matches!(judgment.class, Class::DataLoader | Class::Io)

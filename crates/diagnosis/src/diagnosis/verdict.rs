@@ -193,7 +193,7 @@ pub enum StepSource {
     /// By the steps in a profile.
     #[serde(rename = "profile")]
     Profile,
-    /// By a variable of the loop: `variable step in train (train.py)`.
+    /// By a variable of the loop, `variable step in train (train.py)`, or by the loop itself, `for loop in train (train.py)`.
     #[serde(untagged)]
     Variable(String),
 }
