@@ -4,7 +4,7 @@ use trainmon_base::text::named_enum;
 
 use super::features::Features;
 use super::parts::Hottest;
-use super::thresholds::LARGER_HALF;
+use super::thresholds::{HARDLY, LARGER_HALF};
 
 named_enum! {
     /// Of what a path through the code is.
@@ -31,7 +31,7 @@ impl PlaceOf {
 pub(super) fn shown(window: &Features) -> (PlaceOf, Vec<Hottest>) {
     let stacks = window.loop_stacks();
     let of_loop = || stacks.map(|stacks| stacks.place.clone()).unwrap_or_default();
-    let fits_aside = stacks.filter(|stacks| stacks.fits_aside() && window.waits_for_its_model());
+    let fits_aside = stacks.filter(|stacks| stacks.fits_aside() && stacks.shares.of_model() < HARDLY.value);
     if let Some(stacks) = fits_aside.filter(|stacks| !stacks.place_aside.is_empty()) {
         return (PlaceOf::Threads, stacks.place_aside.clone());
     }

@@ -215,9 +215,13 @@ pub(super) enum ValidationSign {
     NoGrad,
 }
 
-/// Whether a stack is in a validation loop, and why. What is called by the loop that takes steps (`stepping`), even a
-/// metric, is part of its step.
+/// Whether a stack is in a validation loop, and why. What the user's own loop that takes steps (`stepping`) calls, even a metric,
+/// is part of its step.
 pub(super) fn validation_sign(stack: &[KnownFrame<'_>], stepping: Option<&FrameLocals>) -> Option<ValidationSign> {
+    // A library's evaluation loop is none of its steps, wherever it is called.
+    if has(stack, Pattern::Validation) {
+        return Some(ValidationSign::Sure);
+    }
     let is_loop = |seen: &KnownFrame<'_>| {
         stepping.is_some_and(|found| (&found.function, &found.file) == (&seen.frame.function, &seen.frame.file))
     };
@@ -226,7 +230,6 @@ pub(super) fn validation_sign(stack: &[KnownFrame<'_>], stepping: Option<&FrameL
     let under_no_grad = |pair: &[KnownFrame<'_>]| matches!(pair, [inner, outer] if inner.is_user() && outer.pattern == Pattern::NoGrad);
     let named = stack.iter().any(|seen| seen.is_user() && named_for_validation(last_part(&seen.frame.function)));
     match stack.windows(2).any(under_no_grad) {
-        _ if has(stack, Pattern::Validation) => Some(ValidationSign::Sure),
         true if named => Some(ValidationSign::Sure),
         true => Some(ValidationSign::NoGrad),
         false => named.then_some(ValidationSign::Name),

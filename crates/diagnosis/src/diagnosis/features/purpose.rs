@@ -102,7 +102,7 @@ impl Features {
 
     /// Whether the threads of its own process that the loop waits for compute the model: a library trains in threads of its own, or
     /// the loop's code is in the model while it waits.
-    pub fn waits_for_its_model(&self) -> bool {
+    fn waits_for_its_model(&self) -> bool {
         let (Some(chain), Some(stacks)) = (&self.chain, self.loop_stacks()) else { return false };
         let waits = chain.share(Purpose::Thread);
         waits >= LOST_WAIT.value && !self.uses_gpu() && (stacks.fits_aside() || stacks.waits_in_model(waits))
