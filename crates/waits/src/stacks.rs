@@ -29,7 +29,7 @@ use reading::{
     KnownFrame, Step, ValidationSign, has, rank_activity, step_in, validation_sign, waits, worker_activity,
 };
 pub(super) use threads::{PythonThread, python_threads};
-use trainmon_libraries::Library;
+use trainmon_libraries::{JobKind, Library};
 use trainmon_sample::loop_profile::TRACE_FILE;
 use trainmon_sample::stacks::{is_installed, is_user_code};
 use trainmon_sample::{
@@ -97,7 +97,7 @@ pub struct ProcessStacks {
     pub places: Vec<CodePlace>,
     /// For a training process: the calls of its loop's or first thread, without its waits for batches, the GPU and other ranks.
     pub calls: CallTree,
-    /// For a training process: the libraries that run its loop, by name, with the samples of each.
+    /// For a training process: the libraries that run its loop or hand out its batches, by name, with the samples of each.
     pub libraries: BTreeMap<Arc<str>, u32>,
 }
 
@@ -166,6 +166,12 @@ fn process_stacks(
     }
     if is_rank {
         (out.calls, out.libraries) = code(window, &done);
+        if let Some((server, part)) = server(window, main) {
+            let samples = done.iter().fold(0_u32, |sum, (_, stack)| sum.saturating_add(stack.samples));
+            let samples = (f64::from(samples) * part).round() as u32;
+            let known = out.libraries.entry(server.into()).or_default();
+            *known = (*known).max(samples);
+        }
     }
     let waited = waits_for_threads.iter().fold(0_u32, |sum, did| sum.saturating_add(did.samples));
     let theirs = meanwhile(window, &patterns, main, waited);
@@ -199,10 +205,37 @@ impl ProcessStacks {
     }
 }
 
-/// The calls of a loop's thread that did this in its stacks, and the libraries that run it with the samples of each.
+/// The server in the first thread of a process whose loop runs in another thread, with its part of the first thread's samples: it
+/// hands requests to threads.
+fn server(window: &StackWindow, main: Option<&ThreadStacks>) -> Option<(&'static str, f64)> {
+    let first = main_thread(window).filter(|first| main.is_none_or(|main| !std::ptr::eq(*first, main)))?;
+    let serves = |frame: &StackFrame| {
+        Library::running(&frame.file, &frame.function).filter(|library| library.kind == JobKind::Serving)
+    };
+    let of_frames: Vec<_> = window.frames.iter().map(serves).collect();
+    let of = |at: &u32| of_frames.get(usize::try_from(*at).ok()?).copied().flatten();
+    let mut samples: BTreeMap<&str, u32> = BTreeMap::new();
+    let mut all = 0_u32;
+    for stack in &first.stacks {
+        all = all.saturating_add(stack.samples);
+        if let Some(library) = stack.frames.iter().find_map(of) {
+            let known = samples.entry(library.name).or_default();
+            *known = known.saturating_add(stack.samples);
+        }
+    }
+    let (name, most) = samples.into_iter().max_by_key(|(_, samples)| *samples)?;
+    Some((name, f64::from(most) / f64::from(all.max(1))))
+}
+
+/// The calls of a loop's thread that did this in its stacks, and the libraries that run it or hand out its batches, with the samples
+/// of each.
 fn code(window: &StackWindow, done: &[(Activity, &StackCount)]) -> (CallTree, BTreeMap<Arc<str>, u32>) {
-    let running = |frame: &StackFrame| Library::running(&frame.file, &frame.function).map(|library| library.name);
-    let of_frames: Vec<_> = window.frames.iter().map(|frame| (running(frame), call_tree::is_told(frame))).collect();
+    let library = |frame: &StackFrame| {
+        let (file, function) = (&frame.file, &frame.function);
+        let found = Library::running(file, function).or_else(|| Library::handing_out(file, function));
+        found.map(|library| library.name)
+    };
+    let of_frames: Vec<_> = window.frames.iter().map(|frame| (library(frame), call_tree::is_told(frame))).collect();
     let (mut calls, mut libraries) = (CallTree::default(), BTreeMap::new());
     for (activity, stack) in done {
         let at = |frame: &u32| usize::try_from(*frame).unwrap_or(usize::MAX);

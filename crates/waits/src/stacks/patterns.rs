@@ -196,6 +196,9 @@ fn of_part(part: LibraryPart) -> Pattern {
         LibraryPart::Environment => Is(Environment),
         LibraryPart::EnvironmentWait => Is(OtherWait),
         LibraryPart::Samples => Pattern::Samples,
+        LibraryPart::Batches => Pattern::LoaderNext,
+        // What it calls decides.
+        LibraryPart::EachRow => Pattern::Nothing,
         LibraryPart::Copy => Is(Copy),
         LibraryPart::Checkpoint => Is(Checkpoint),
         LibraryPart::Report => Is(Report),

@@ -45,7 +45,11 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         words: |name| format!("for another process, {name}"),
     }),
     sharpen,
-    special_case: |window| behind_workers(window).then_some(&BEHIND_WORKERS),
+    special_case: |window| match window.does.kind {
+        _ if behind_workers(window) => Some(&BEHIND_WORKERS),
+        Some(JobKind::DataPreparation) => Some(&PREPARES_ELSEWHERE),
+        _ => None,
+    },
     culprits: &[culprits::processes],
     ..CauseSpec::in_class(Class::Cpu)
 };
@@ -55,6 +59,20 @@ fn sharpen(first: &mut Advice, window: &Features) {
     let waits = window.chain.as_ref().map_or(0.0, |chain| chain.share(Purpose::Process));
     first.limit(1.0 / waits.max(1.0 - waits));
 }
+
+/// The job asks it to prepare data, as a driver does.
+const PREPARES_ELSEWHERE: CauseSpec = CauseSpec {
+    meaning: "another process prepares the data",
+    advice: advice![
+        "Select the columns and filter the rows first"
+            => "the process that prepares the data then has less to do";
+        "Run more of these processes, or give each more CPUs"
+            => "the job waits for as long as they work";
+    ],
+    sharpen: |_, _| {},
+    special_case: |_| None,
+    ..CAUSE
+};
 
 /// The workers wait for it, not the loop.
 const BEHIND_WORKERS: CauseSpec = CauseSpec {

@@ -8,11 +8,11 @@ use crate::diagnosis::job::JobDoes;
 use crate::diagnosis::parts::Hottest;
 use crate::diagnosis::place;
 use crate::diagnosis::thresholds::{BUSY, HARDLY, INLINE_READ, LOST_WAIT, Threshold};
-use trainmon_libraries::JobKind;
+use trainmon_libraries::{JobKind, Library, LibraryPart};
 use trainmon_sample::{ProcessId, ThreadRole};
 use trainmon_waits::Frame;
 use trainmon_waits::Wait;
-use trainmon_waits::stacks::Activity;
+use trainmon_waits::stacks::{Activity, CodeCall};
 use trainmon_waits::stacks::ProcessStacks;
 use trainmon_waits::stacks::correction::{Corrected, LoopShares, Measured, correct};
 use trainmon_waits::stacks::sums::StackSums;
@@ -99,6 +99,9 @@ const OF_BATCHES: f64 = 0.2;
 /// Samples in the backward pass or the optimizer that prove a training loop: one or two may be a stack that changed while it
 /// was read.
 const TRAINS: f64 = 3.0;
+/// The smallest part of the samples in the forward pass that learning takes beside it: a backward pass alone takes longer than the
+/// forward pass.
+const OF_FORWARD: f64 = 0.2;
 
 /// What the stacks say of the loop's thread.
 #[derive(Debug, Clone, Default)]
@@ -203,10 +206,16 @@ impl LoopStacks {
 
     /// What the job does.
     pub fn job(&self) -> JobDoes {
-        let by_code = match self.trains() {
-            true => Some(JobKind::Training),
-            false if self.predicts() => Some(JobKind::Inference),
-            false => None,
+        let seen = |wanted: &[Activity]| wanted.iter().map(|activity| self.sum.main.get(*activity)).sum::<u32>();
+        let learned = f64::from(seen(&[Activity::Backward, Activity::Optimizer]));
+        // In a loop that waits most of the time, few samples show the model at all.
+        let learns = self.trains() || learned > 0.0 && learned >= OF_FORWARD * f64::from(seen(&[Activity::Forward]));
+        let acts = f64::from(seen(&[Activity::Environment])) >= TRAINS;
+        let by_code = match (learns, acts) {
+            (true, true) => Some(JobKind::ReinforcementLearning),
+            (true, false) => Some(JobKind::Training),
+            (false, _) if self.predicts() => Some(JobKind::Inference),
+            (false, _) => None,
         };
         JobDoes::new(|library| self.part_in(library), by_code)
     }
@@ -215,6 +224,12 @@ impl LoopStacks {
     pub fn part_in(&self, library: &str) -> f64 {
         let samples = self.sum.libraries.get(library).copied().unwrap_or(0);
         f64::from(samples) / f64::from(self.samples.max(1))
+    }
+
+    /// The part of the loop's own time in functions of the user's that a library calls for each row or group.
+    pub fn for_each_row(&self) -> f64 {
+        let calls_each = |call: &CodeCall| Library::part(&call.file, &call.function) == Some(LibraryPart::EachRow);
+        f64::from(self.sum.calls.called_by(calls_each)) / f64::from(self.sum.calls.samples.max(1))
     }
 
     /// Share at lines that wait for the GPU.
