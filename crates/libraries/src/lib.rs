@@ -203,6 +203,11 @@ impl Library {
         own(wanted).or_else(|| Self::named(own(JobSetting::SameAs)?)?.setting(wanted))
     }
 
+    /// Whether it runs a loop, rather than a part of one.
+    pub fn runs_a_loop(&self) -> bool {
+        !self.runs.files.is_empty()
+    }
+
     /// Whether batches come from it.
     pub fn hands_out_batches(&self) -> bool {
         self.parts.iter().any(|(part, _)| *part == LibraryPart::Batches)

@@ -87,10 +87,7 @@ pub(super) const LIBRARIES: &[Library] = &[
     Library {
         name: "gRPC",
         kind: Serving,
-        runs: code(
-            "grpc/_server.py",
-            "_serve wait_for_termination _unary_response_in_pool _stream_response_in_pool",
-        ),
+        runs: code("grpc/_server.py", "_serve wait_for_termination _unary_response_in_pool _stream_response_in_pool"),
         counters: &[],
         parts: &[],
         settings: &[(SameAs, "http.server")],
@@ -125,7 +122,10 @@ pub(super) const LIBRARIES: &[Library] = &[
         settings: &[
             (Device, ""),
             (Workers, ""),
-            (Columns, "Compute on whole columns, as with groupby(…).agg(…), instead of a function for each row or group"),
+            (
+                Columns,
+                "Compute on whole columns, as with groupby(…).agg(…), instead of a function for each row or group",
+            ),
         ],
         page: "https://pandas.pydata.org/docs/user_guide/enhancingperf.html",
     },
@@ -162,7 +162,10 @@ pub(super) const LIBRARIES: &[Library] = &[
         kind: DataPreparation,
         runs: code("ray/data/_internal/, ray/data/dataset.py, ray/data/iterator.py", ""),
         counters: &[],
-        parts: &[(Batches, code("ray/data/_internal/block_batching/iter_batches.py", "__iter__ get_next_batch_context"))],
+        parts: &[(
+            Batches,
+            code("ray/data/_internal/block_batching/iter_batches.py", "__iter__ get_next_batch_context"),
+        )],
         settings: &[(Device, ""), (Workers, ""), (Persistent, ""), (Prefetch, "prefetch_batches"), (Pin, "")],
         page: "https://docs.ray.io/en/latest/data/performance-tips.html",
     },
@@ -190,16 +193,6 @@ pub(super) const LIBRARIES: &[Library] = &[
         settings: &[],
         page: "https://docs.pytorch.org/docs/stable/data.html",
     },
-    // Grain 0.2.18, by its DataLoader.
-    Library {
-        name: "Grain DataLoader",
-        kind: Training,
-        runs: NO_LOOP,
-        counters: &[],
-        parts: &[(Batches, code("grain/_src/python/data_loader.py", "__next__"))],
-        settings: &[(Workers, "worker_count"), (Persistent, ""), (Prefetch, "worker_buffer_size"), (Pin, "")],
-        page: "https://google-grain.readthedocs.io/en/latest/data_loader/transformations.html",
-    },
     // Grain 0.2.18, by its data sets.
     Library {
         name: "Grain",
@@ -215,6 +208,16 @@ pub(super) const LIBRARIES: &[Library] = &[
         ],
         page: "https://google-grain.readthedocs.io/en/latest/tutorials/dataset_advanced_tutorial.html",
     },
+    // Grain 0.2.18, by its DataLoader, which runs such a data set.
+    Library {
+        name: "Grain DataLoader",
+        kind: Training,
+        runs: NO_LOOP,
+        counters: &[],
+        parts: &[(Batches, code("grain/_src/python/data_loader.py", "__next__"))],
+        settings: &[(Workers, "worker_count"), (Persistent, ""), (Prefetch, "worker_buffer_size"), (Pin, "")],
+        page: "https://google-grain.readthedocs.io/en/latest/data_loader/transformations.html",
+    },
     // DALI 2: its threads make the batches.
     Library {
         name: "DALI",
@@ -223,9 +226,17 @@ pub(super) const LIBRARIES: &[Library] = &[
         counters: &[],
         parts: &[(
             Batches,
-            code("nvidia/dali/plugin/base_iterator.py, nvidia/dali/plugin/pytorch/__init__.py", "__next__ _get_outputs"),
+            code(
+                "nvidia/dali/plugin/base_iterator.py, nvidia/dali/plugin/pytorch/__init__.py",
+                "__next__ _get_outputs",
+            ),
         )],
-        settings: &[(Workers, "num_threads"), (Persistent, ""), (Prefetch, "prefetch_queue_depth"), (Pin, "")],
+        settings: &[
+            (Workers, "num_threads=… of the Pipeline"),
+            (Persistent, ""),
+            (Prefetch, "prefetch_queue_depth"),
+            (Pin, ""),
+        ],
         page: "https://docs.nvidia.com/deeplearning/dali/user-guide/docs/advanced_topics_performance_tuning.html",
     },
     // webdataset 1.0.2: its WebLoader hands its options to torch's loader.
@@ -326,7 +337,10 @@ pub(super) const LIBRARIES: &[Library] = &[
     Library {
         name: "Transformers",
         kind: Inference,
-        runs: code("transformers/generation/utils.py, transformers/pipelines/base.py", "generate __call__ run_single"),
+        runs: code(
+            "transformers/generation/utils.py, transformers/pipelines/base.py",
+            "generate __call__ run_single",
+        ),
         counters: &[],
         parts: &[
             (Generate, code("transformers/generation/utils.py", "generate _sample _beam_search")),

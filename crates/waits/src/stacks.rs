@@ -5,6 +5,7 @@
 //! [`correction`] combines the two, once, for frames and verdicts alike.
 
 mod activity;
+mod answers;
 mod call_tree;
 pub mod correction;
 mod helpers;
@@ -29,7 +30,7 @@ use reading::{
     KnownFrame, Step, ValidationSign, has, rank_activity, step_in, validation_sign, waits, worker_activity,
 };
 pub(super) use threads::{PythonThread, python_threads};
-use trainmon_libraries::{JobKind, Library};
+use trainmon_libraries::Library;
 use trainmon_sample::loop_profile::TRACE_FILE;
 use trainmon_sample::stacks::{is_installed, is_user_code};
 use trainmon_sample::{
@@ -166,11 +167,16 @@ fn process_stacks(
     }
     if is_rank {
         (out.calls, out.libraries) = code(window, &done);
-        if let Some((server, part)) = server(window, main) {
-            let samples = done.iter().fold(0_u32, |sum, (_, stack)| sum.saturating_add(stack.samples));
-            let samples = (f64::from(samples) * part).round() as u32;
-            let known = out.libraries.entry(server.into()).or_default();
-            *known = (*known).max(samples);
+        if let Some((server, part)) = answers::server_aside(window, main) {
+            let samples = (f64::from(out.calls.samples) * part).round() as u32;
+            add_library(&mut out.libraries, server, samples);
+        }
+        if let Some(answers) = answers::answers(window, &patterns, out.calls.samples) {
+            out.calls = answers.calls;
+            for (name, samples) in answers.libraries {
+                let known = out.libraries.entry(name.into()).or_default();
+                *known = (*known).max(samples);
+            }
         }
     }
     let waited = waits_for_threads.iter().fold(0_u32, |sum, did| sum.saturating_add(did.samples));
@@ -203,28 +209,6 @@ impl ProcessStacks {
         ];
         tally(samples, counts);
     }
-}
-
-/// The server in the first thread of a process whose loop runs in another thread, with its part of the first thread's samples: it
-/// hands requests to threads.
-fn server(window: &StackWindow, main: Option<&ThreadStacks>) -> Option<(&'static str, f64)> {
-    let first = main_thread(window).filter(|first| main.is_none_or(|main| !std::ptr::eq(*first, main)))?;
-    let serves = |frame: &StackFrame| {
-        Library::running(&frame.file, &frame.function).filter(|library| library.kind == JobKind::Serving)
-    };
-    let of_frames: Vec<_> = window.frames.iter().map(serves).collect();
-    let of = |at: &u32| of_frames.get(usize::try_from(*at).ok()?).copied().flatten();
-    let mut samples: BTreeMap<&str, u32> = BTreeMap::new();
-    let mut all = 0_u32;
-    for stack in &first.stacks {
-        all = all.saturating_add(stack.samples);
-        if let Some(library) = stack.frames.iter().find_map(of) {
-            let known = samples.entry(library.name).or_default();
-            *known = known.saturating_add(stack.samples);
-        }
-    }
-    let (name, most) = samples.into_iter().max_by_key(|(_, samples)| *samples)?;
-    Some((name, f64::from(most) / f64::from(all.max(1))))
 }
 
 /// The calls of a loop's thread that did this in its stacks, and the libraries that run it or hand out its batches, with the samples

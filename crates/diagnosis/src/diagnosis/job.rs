@@ -32,7 +32,7 @@ impl JobDoes {
     /// and by what the code itself does.
     pub(super) fn new(part_in: impl Fn(&str) -> f64, by_code: Option<JobKind>) -> Self {
         let trains = by_code.is_some_and(JobKind::learns);
-        let all = || Library::ALL.iter().filter(|library| !library.hands_out_batches());
+        let all = || Library::ALL.iter().filter(|library| library.runs_a_loop());
         let learns = trains || all().any(|library| library.kind.learns() && part_in(library.name) >= LEARNS_AT_ALL);
         // A training loop that predicts, answers questions about itself or prepares data now and then stays one.
         let fits = |library: &Library| match library.kind {
@@ -70,12 +70,17 @@ impl JobDoes {
         Library::named(self.library.as_deref()?)
     }
 
+    /// The row of the library that hands out its batches.
+    pub fn feeder(&self) -> Option<&'static Library> {
+        Library::named(self.loader.as_deref()?)
+    }
+
     /// What a setting is called there: `None` if it has torch's name, empty if there is none. Settings of a loader are those of the
     /// library that hands out the batches, unless the one that runs the loop makes the loader.
     pub fn setting(&self, wanted: JobSetting) -> Option<&'static str> {
         let of_loader = || {
             let is_of_loader = JobSetting::NAMES.iter().any(|(setting, _)| *setting == wanted);
-            Library::named(self.loader.as_deref().filter(|_| is_of_loader)?)?.setting(wanted)
+            if is_of_loader { self.feeder()?.setting(wanted) } else { None }
         };
         self.library().and_then(|library| library.setting(wanted)).or_else(of_loader)
     }
@@ -105,7 +110,10 @@ mod tests {
         assert_eq!(said(&does(&[("pandas", 90)], Some(Training))), (Some(Training), None, None));
         assert_eq!(said(&does(&[("Polars", 60)], Some(Inference))), (Some(Inference), None, None));
         assert_eq!(said(&does(&[("pandas", 75), ("LightGBM", 20)], None)), (Some(Boosting), Some("LightGBM"), None));
-        assert_eq!(said(&does(&[("pandas", 95), ("LightGBM", 4)], None)), (Some(DataPreparation), Some("pandas"), None));
+        assert_eq!(
+            said(&does(&[("pandas", 95), ("LightGBM", 4)], None)),
+            (Some(DataPreparation), Some("pandas"), None)
+        );
         assert_eq!(said(&does(&[("pandas", 40), ("datasets", 90)], None)).1, Some("datasets"));
     }
 

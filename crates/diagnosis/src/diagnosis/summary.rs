@@ -51,8 +51,11 @@ pub(super) fn summary(
         },
     };
     if let Some(text) = elsewhere(spec, window) {
-        let line = spec.and_then(|spec| spec.line(window));
-        return text + &line.map(|(_, line)| format!(" It waits in {line}.")).unwrap_or_default();
+        let line = spec.and_then(|spec| spec.line(window)).map(|found| match found {
+            (CulpritPlace::Loop, line) => format!(" Most of that is in {line}."),
+            (_, line) => format!(" It waits in {line}."),
+        });
+        return text + &line.unwrap_or_default();
     }
     let Some(spec) = spec else { return lost + "." };
     let meaning = judgment.meaning.as_deref().unwrap_or(spec.meaning);

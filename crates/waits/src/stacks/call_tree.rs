@@ -43,7 +43,10 @@ const PASS_ON: &[Code] = &[
 /// Installed programs that start the user's code, all of their functions: notebooks, servers, launchers. Read in ipykernel 7.4,
 /// IPython 9, nbclient 0.11, uvicorn 0.54, Starlette, gunicorn 27, Flask 3.1 and grpcio 1.85.
 const STARTERS: &[Code] = &[
-    Code::new("ipykernel_launcher.py, ipykernel/, IPython/core/, nbclient/, jupyter_client/, traitlets/, tornado/", ""),
+    Code::new(
+        "ipykernel_launcher.py, ipykernel/, IPython/core/, nbclient/, jupyter_client/, traitlets/, tornado/",
+        "",
+    ),
     Code::new("uvicorn/, starlette/, fastapi/, anyio/, gunicorn/, werkzeug/, flask/, click/, typer/", ""),
     Code::new("grpc/_server.py, torch/distributed/run.py, torch/distributed/launcher/, accelerate/commands/", ""),
 ];

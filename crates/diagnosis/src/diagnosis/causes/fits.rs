@@ -38,6 +38,11 @@ pub(super) fn calls_for_each_row(window: &Features) -> bool {
     window.loop_stacks().is_some_and(|stacks| stacks.for_each_row() >= CLEARLY_LOST)
 }
 
+/// A library other than torch hands out the batches, and has its own setting for processes or threads that make them.
+pub(super) fn has_a_loaders_workers(window: &Features) -> bool {
+    window.does.loader.is_some() && window.does.setting(JobSetting::Workers).is_some_and(|name| !name.is_empty())
+}
+
 /// The loop generates text or actions for a good part of the time.
 pub(super) fn generates(window: &Features) -> bool {
     takes(window, Activity::Generate)

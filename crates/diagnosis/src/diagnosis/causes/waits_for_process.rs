@@ -64,10 +64,10 @@ fn sharpen(first: &mut Advice, window: &Features) {
 const PREPARES_ELSEWHERE: CauseSpec = CauseSpec {
     meaning: "another process prepares the data",
     advice: advice![
-        "Select the columns and filter the rows first"
+        Nothing "Select the columns and filter the rows first"
             => "the process that prepares the data then has less to do";
-        "Run more of these processes, or give each more CPUs"
-            => "the job waits for as long as they work";
+        Nothing "Run more of these processes, or give each more CPUs"
+            => "the job waits for as long as they work", if leaves_cpus_free;
     ],
     sharpen: |_, _| {},
     special_case: |_| None,

@@ -58,7 +58,7 @@ const ANSWERS_IN_THREADS: CauseSpec = CauseSpec {
     brief: "the threads that answer requests compute",
     meaning: "the threads that answer requests compute",
     advice: advice![
-        "Answer several requests in one batch"
+        Nothing "Answer several requests in one batch"
             => "one forward pass then serves all of them";
         Nothing "Use a machine with a GPU, if the model can compute on one"
             => "the CPU computes the answers, and trainmon sees no GPU here (`trainmon doctor`)", if lacks_gpu;
@@ -68,6 +68,7 @@ const ANSWERS_IN_THREADS: CauseSpec = CauseSpec {
         signal: Signal::WaitsForThread,
         words: |name| format!("for {name} of its own process, which answer the requests"),
     }),
+    place: CulpritPlace::Loop,
     special_case: |_| None,
     ..CAUSE
 };
@@ -78,9 +79,9 @@ const COMPUTES_IN_THREADS: CauseSpec = CauseSpec {
     brief: "the library computes in threads of its own",
     meaning: "the library computes in threads of its own",
     advice: advice![
-        "Select the columns and filter the rows first"
+        Nothing "Select the columns and filter the rows first"
             => "the library then has less to compute";
-        "Compute on whole columns"
+        Nothing "Compute on whole columns"
             => "a Python function is called for each row or group", if calls_for_each_row, of Columns;
     ],
     followed: Some(FollowedWait {

@@ -12,10 +12,10 @@ use trainmon_libraries::{JobKind, Library, LibraryPart};
 use trainmon_sample::{ProcessId, ThreadRole};
 use trainmon_waits::Frame;
 use trainmon_waits::Wait;
-use trainmon_waits::stacks::{Activity, CodeCall};
 use trainmon_waits::stacks::ProcessStacks;
 use trainmon_waits::stacks::correction::{Corrected, LoopShares, Measured, correct};
 use trainmon_waits::stacks::sums::StackSums;
+use trainmon_waits::stacks::{Activity, CodeCall};
 use trainmon_waits::time_split::TimeSplit;
 
 /// Its values: shares of its time unless they say otherwise.
@@ -200,6 +200,10 @@ impl LoopStacks {
     pub fn place_of_work(&self) -> Option<&Hottest> {
         let own = self.hottest_own.as_ref();
         let innermost = self.place.last().filter(|place| place.share >= place::NAMED);
+        // Where a server's own thread is says nothing of its answers.
+        if self.job().kind == Some(JobKind::Serving) {
+            return innermost.or(own);
+        }
         let only_calls = |own: &&Hottest| place::only_calls(&self.sum.calls, own);
         if own.filter(only_calls).is_some() { innermost.or(own) } else { own }
     }
