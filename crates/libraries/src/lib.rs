@@ -105,6 +105,8 @@ pub enum LibraryPart {
     Environment,
     /// Waits for environments in other processes.
     EnvironmentWait,
+    /// Waits for tasks in other processes, which need not be those of the job.
+    TaskWait,
     /// Hands out samples: everything below makes them.
     Samples,
     /// Hands out batches that it makes elsewhere, or below.

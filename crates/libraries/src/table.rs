@@ -162,10 +162,10 @@ pub(super) const LIBRARIES: &[Library] = &[
         kind: DataPreparation,
         runs: code("ray/data/_internal/, ray/data/dataset.py, ray/data/iterator.py", ""),
         counters: &[],
-        parts: &[(
-            Batches,
-            code("ray/data/_internal/block_batching/iter_batches.py", "__iter__ get_next_batch_context"),
-        )],
+        parts: &[
+            (Batches, code("ray/data/_internal/block_batching/iter_batches.py", "__iter__ get_next_batch_context")),
+            (TaskWait, code("ray/data/_internal/execution/streaming_executor_state.py", "get_output_blocking")),
+        ],
         settings: &[(Device, ""), (Workers, ""), (Persistent, ""), (Prefetch, "prefetch_batches"), (Pin, "")],
         page: "https://docs.ray.io/en/latest/data/performance-tips.html",
     },

@@ -167,17 +167,7 @@ fn process_stacks(
     }
     if is_rank {
         (out.calls, out.libraries) = code(window, &done);
-        if let Some((server, part)) = answers::server_aside(window, main) {
-            let samples = (f64::from(out.calls.samples) * part).round() as u32;
-            add_library(&mut out.libraries, server, samples);
-        }
-        if let Some(answers) = answers::answers(window, &patterns, out.calls.samples) {
-            out.calls = answers.calls;
-            for (name, samples) in answers.libraries {
-                let known = out.libraries.entry(name.into()).or_default();
-                *known = (*known).max(samples);
-            }
-        }
+        out.add_answers(window, &patterns, main);
     }
     let waited = waits_for_threads.iter().fold(0_u32, |sum, did| sum.saturating_add(did.samples));
     let theirs = meanwhile(window, &patterns, main, waited);
@@ -196,6 +186,20 @@ fn process_stacks(
 }
 
 impl ProcessStacks {
+    /// Of a server, what its threads do.
+    fn add_answers(&mut self, window: &StackWindow, patterns: &[Pattern], main: Option<&ThreadStacks>) {
+        if let Some((server, part)) = answers::server_aside(window, main) {
+            let samples = (f64::from(self.calls.samples) * part).round() as u32;
+            add_library(&mut self.libraries, server, samples);
+        }
+        let Some(answered) = answers::answered(window, patterns, self.calls.samples) else { return };
+        self.calls = answered.calls;
+        for (name, samples) in answered.libraries {
+            let known = self.libraries.entry(name.into()).or_default();
+            *known = (*known).max(samples);
+        }
+    }
+
     /// Counts samples of a stack by what it shows besides an activity.
     fn count(&mut self, seen: &[KnownFrame<'_>], activity: Activity, sign: Option<ValidationSign>, samples: u32) {
         let is_fed = self.role == ProcessRole::Rank && sign.is_none() && activity.is_input();

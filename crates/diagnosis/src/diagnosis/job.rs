@@ -75,7 +75,7 @@ impl JobDoes {
         Library::named(self.loader.as_deref()?)
     }
 
-    /// What a setting is called there: `None` if it has torch's name, empty if there is none. Settings of a loader are those of the
+    /// What a setting is called there: `None` if it has torch's name, empty if it does not exist. Settings of a loader are those of the
     /// library that hands out the batches, unless the one that runs the loop makes the loader.
     pub fn setting(&self, wanted: JobSetting) -> Option<&'static str> {
         let of_loader = || {

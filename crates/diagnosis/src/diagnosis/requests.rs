@@ -26,10 +26,12 @@ pub(super) fn waits(window: &Features, has_trained: bool) -> Option<(f64, Thresh
     (share >= CLEARLY_LOST).then_some((share, if predicts { SURE } else { LIKELY }))
 }
 
-/// The same for a server, which waits where its library takes requests. What its threads compute meanwhile are answers.
+/// The same for a server, which waits where its library takes requests. What its threads and its other processes compute meanwhile
+/// are answers.
 fn waits_as_server(window: &Features) -> Option<f64> {
     let (chain, main) = (window.chain.as_ref()?, window.main.as_ref()?);
     let waits = chain.share(Purpose::Request) + chain.share(Purpose::Unknown);
-    let share = waits.min(1.0 - main.cores()).min(window.device_idle());
+    let computes = window.cpu.job.unwrap_or(0.0).max(main.cores());
+    let share = waits.min(1.0 - computes).min(window.device_idle());
     (share >= LARGER_HALF).then_some(share)
 }

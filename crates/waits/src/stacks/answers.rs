@@ -51,7 +51,7 @@ fn server_of(thread: &ThreadStacks, servers: &[Option<&'static str>]) -> Option<
 
 /// What answers requests.
 #[derive(Debug)]
-pub(super) struct Answers {
+pub(super) struct Answered {
     /// The calls of the user's code.
     pub calls: CallTree,
     /// The libraries of the table in them, with the samples of each.
@@ -59,7 +59,7 @@ pub(super) struct Answers {
 }
 
 /// What answers requests, if the first thread serves. Its threads share the samples of the loop's thread.
-pub(super) fn answers(window: &StackWindow, patterns: &[Pattern], samples: u32) -> Option<Answers> {
+pub(super) fn answered(window: &StackWindow, patterns: &[Pattern], samples: u32) -> Option<Answered> {
     let servers = servers(window);
     let first = main_thread(window)?;
     server_of(first, &servers).filter(|(_, part)| *part >= 0.5)?;
@@ -84,7 +84,7 @@ pub(super) fn answers(window: &StackWindow, patterns: &[Pattern], samples: u32) 
     let index = |at: &u32| usize::try_from(*at).ok();
     let all: u64 = answers.iter().map(|(_, stack)| u64::from(stack.samples)).sum();
     let (mut before, mut given) = (0_u64, 0_u64);
-    let mut found = Answers { calls: CallTree::default(), libraries: BTreeMap::new() };
+    let mut found = Answered { calls: CallTree::default(), libraries: BTreeMap::new() };
     for (below, stack) in answers {
         before += u64::from(stack.samples);
         let until = before * u64::from(samples) / all.max(1);
@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn answers_in_threads_are_where_a_servers_time_goes() {
         let window = window(&[("MainThread", &[(&[0, 1, 2], 50)]), ("Thread-1", &[(&[3, 4], 30), (&[0, 3, 4], 20)])]);
-        let found = answers(&window, &patterns(&window), 50).unwrap();
+        let found = answered(&window, &patterns(&window), 50).unwrap();
         let names: Vec<_> = found.calls.calls.iter().map(|call| (&*call.function, call.samples)).collect();
         assert_eq!(names, [("do_GET", 50)]);
         assert_eq!(found.libraries.into_iter().collect::<Vec<_>>(), [("http.server", 50)]);
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn a_thread_that_serves_beside_training_is_no_server() {
         let window = window(&[("MainThread", &[(&[5], 50)]), ("Thread-1", &[(&[0, 1], 50), (&[3, 4], 5)])]);
-        assert!(answers(&window, &patterns(&window), 50).is_none());
+        assert!(answered(&window, &patterns(&window), 50).is_none());
         assert_eq!(server_aside(&window, window.threads.get(1)), None);
     }
 }

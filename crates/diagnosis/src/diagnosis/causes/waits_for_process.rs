@@ -60,7 +60,7 @@ fn sharpen(first: &mut Advice, window: &Features) {
     first.limit(1.0 / waits.max(1.0 - waits));
 }
 
-/// The job asks it to prepare data, as a driver does.
+/// The job asks it to prepare data, like a driver of Spark.
 const PREPARES_ELSEWHERE: CauseSpec = CauseSpec {
     meaning: "another process prepares the data",
     advice: advice![

@@ -236,6 +236,13 @@ impl LoopStacks {
         f64::from(self.sum.calls.called_by(calls_each)) / f64::from(self.sum.calls.samples.max(1))
     }
 
+    /// The part of the loop's own time in which a library waits for tasks in other processes.
+    pub fn for_tasks(&self) -> f64 {
+        let waits = |call: &&CodeCall| Library::part(&call.file, &call.function) == Some(LibraryPart::TaskWait);
+        let samples: u32 = self.sum.calls.calls.iter().filter(waits).map(|call| call.samples).sum();
+        f64::from(samples) / f64::from(self.sum.calls.samples.max(1))
+    }
+
     /// Share at lines that wait for the GPU.
     pub fn at_sync_lines(&self) -> f64 {
         self.sync_lines.iter().map(|line| line.share).sum()
