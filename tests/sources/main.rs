@@ -9,4 +9,5 @@ mod probes;
 mod process;
 mod process_actions;
 mod py_spy;
+mod python;
 mod unkind_devices;

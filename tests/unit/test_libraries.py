@@ -116,7 +116,7 @@ class Row:
             return Code(files.split(", "), functions.split())
 
         counters = []
-        for one in re.finditer(rf'(?:total: Some\("(\w+)"\),[^"]*)?counter\(\s*{CODE},\s*"(\w+)"', text):
+        for one in re.finditer(rf'(?:total: Some\("(\w+)"\),[^"]*)?counter\(\s*{CODE},\s*"(?:self\.)?(\w+)"', text):
             total, files, functions, variable = one.groups()
             counters.append((code(files, functions), [variable, *([total] if total else [])]))
         settings = [(setting, words.replace('\\"', '"')) for setting, words in re.findall(SETTING, text)]

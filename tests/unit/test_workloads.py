@@ -130,7 +130,8 @@ class SimulatedGpu(InFolder):
         thread.join()
         self.assertGreaterEqual(took, 0.14)
         self.assertGreater(counted, 10)
-        self.assertGreater(used, 0.2 * took)
+        # Asleep it would use a hundredth; on a busy machine a spin gets less than all.
+        self.assertGreater(used, 0.05 * took)
         self.assertAlmostEqual(gpu.synced_s, took, delta=0.02)
         self.assertAlmostEqual(gpu.busy_s(), 0.15, places=6)
         self.assertEqual((self.word("enqueued_ns"), self.word("sequence") % 2), (150_000_000, 0))

@@ -21,7 +21,7 @@ class Use:
     kind: str
     #: True answers: `class/cause`, or a class alone where any cause of it is true. Unknown with a reason is always true.
     honest: tuple[str, ...]
-    #: What it counts: steps, trees, iterations, env steps, tokens, requests, rows, trials.
+    #: What it counts: steps, trees, iterations, environment steps, tokens, requests, rows, trials.
     unit: str | None = None
     #: Functions or files, one of which must be in the last two frames of the place; () where there is no place.
     place: tuple[str, ...] = ()
@@ -130,23 +130,23 @@ USES = (
     ),
     # Reinforcement learning.
     Use(
-        "ppo_warehouse", "Stable-Baselines3", "reinforcement-learning", OWN_WORK, "env steps", ("cast", "look"),
+        "ppo_warehouse", "Stable-Baselines3", "reinforcement-learning", OWN_WORK, "environment steps", ("cast", "look"),
         ("SubprocVecEnv", "cast", "look"), NO_TORCH, fixable=True, follows=("SubprocVecEnv",),
     ),
     Use(
-        "ppo_fleet", "Stable-Baselines3", "reinforcement-learning", ("cpu/waits-for-process", "cpu/cores-saturated"), "env steps",
+        "ppo_fleet", "Stable-Baselines3", "reinforcement-learning", ("cpu/waits-for-process", "cpu/cores-saturated"), "environment steps",
         ("simulate_orders", "<genexpr>", "step_wait"), (*NOTHING, "environment", "simulate_orders", "cheaper"), NO_TORCH,
     ),
     Use(
-        "ppo_cartpole", "Stable-Baselines3", "reinforcement-learning", (*ON_THE_CPU, *OWN_WORK), "env steps",
+        "ppo_cartpole", "Stable-Baselines3", "reinforcement-learning", (*ON_THE_CPU, *OWN_WORK), "environment steps",
         ("train", "collect_rollouts", "policies.py", "evaluate_actions", "_engine_run_backward", "step"), NOTHING, (*NO_TORCH, 'device="cuda"'),
     ),
     Use(
-        "dqn_pole", "Stable-Baselines3", "reinforcement-learning", ON_THE_CPU, "env steps",
+        "dqn_pole", "Stable-Baselines3", "reinforcement-learning", ON_THE_CPU, "environment steps",
         ("train", "policies.py", "_engine_run_backward", "adam.py", "optimizer.py"), NOTHING, (*NO_TORCH, 'device="cuda"'),
     ),
     Use(
-        "cleanrl_ppo", "CleanRL", "reinforcement-learning", (*ON_THE_CPU, *OWN_WORK), "env steps",
+        "cleanrl_ppo", "CleanRL", "reinforcement-learning", (*ON_THE_CPU, *OWN_WORK), "environment steps",
         ("get_action_and_value", "_engine_run_backward", "forward", "step"), (*NOTHING, "NUM_ENVS"), NO_TORCH, parts={"environment": (0.0, 0.3)},
     ),
     # Generation and serving.

@@ -61,8 +61,8 @@ named_enum! {
         Step = "steps",
         /// Trees of a boosted or random forest.
         Tree = "trees",
-        /// Steps of a rollout: each steps all environments once.
-        EnvironmentStep = "rollout steps",
+        /// Steps of environments, those of a vector counted one by one.
+        EnvironmentStep = "environment steps",
         /// Rows of a table or examples of a data set.
         Row = "rows",
         /// Passes over the data.

@@ -174,7 +174,8 @@ pub(super) const LIBRARIES: &[Library] = &[
         name: "datasets",
         kind: DataPreparation,
         runs: code("datasets/arrow_dataset.py", "map _map_single filter"),
-        counters: &[],
+        // A list of rows where it maps batches.
+        counters: &[counter(code("datasets/arrow_dataset.py", "_map_single"), "i", Row)],
         parts: &[],
         settings: &[
             (Device, ""),
@@ -601,21 +602,15 @@ pub(super) const LIBRARIES: &[Library] = &[
             "stable_baselines3/common/on_policy_algorithm.py, stable_baselines3/common/off_policy_algorithm.py",
             "learn collect_rollouts",
         ),
-        counters: &[
-            Counter {
-                total: Some("n_rollout_steps"),
-                ..counter(
-                    code("stable_baselines3/common/on_policy_algorithm.py", "collect_rollouts"),
-                    "n_steps",
-                    EnvironmentStep,
-                )
-            },
-            counter(
-                code("stable_baselines3/common/off_policy_algorithm.py", "collect_rollouts"),
-                "num_collected_steps",
-                EnvironmentStep,
+        // Of all environments of a vector together.
+        counters: &[counter(
+            code(
+                "stable_baselines3/common/on_policy_algorithm.py, stable_baselines3/common/off_policy_algorithm.py",
+                "learn collect_rollouts",
             ),
-        ],
+            "self.num_timesteps",
+            EnvironmentStep,
+        )],
         parts: &[
             (EnvironmentWait, code("stable_baselines3/common/vec_env/subproc_vec_env.py", "step_wait")),
             (Environment, code("stable_baselines3/common/vec_env/", "step step_wait reset")),

@@ -1,5 +1,5 @@
-//! Whole numbers among the local variables of a process's Python frames at one moment: the loop's own step counter is
-//! often one of them. Nothing else of the variables is kept, neither text nor objects.
+//! Whole numbers among the variables of a process's Python frames at one moment, and how far its `for` loops have come: the loop's
+//! own step counter is often one of them. Nothing else of the variables is kept, neither text nor objects.
 
 use std::sync::Arc;
 
@@ -16,6 +16,10 @@ pub const FRAMES: usize = 48;
 pub const NUMBERS: usize = 64;
 /// Longest name of a variable kept, bytes.
 pub const NAME: usize = 64;
+
+/// What a `for` loop is called that runs in a frame, the outermost one first; its number says how far it has come. The loop itself
+/// counts so, whether or not its code has a variable for that.
+pub const LOOPS: [&str; 4] = ["for loop", "second for loop", "third for loop", "fourth for loop"];
 
 /// One process at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -79,6 +79,13 @@ pub fn head(text: &str, limit: usize) -> &str {
     text.get(..end).unwrap_or_default()
 }
 
+/// The last `limit` bytes at most, cut between characters: the end of a path identifies the module.
+pub(crate) fn tail(text: &str, limit: usize) -> &str {
+    let from = text.len().saturating_sub(limit);
+    let start = (from..=text.len()).find(|&start| text.is_char_boundary(start)).unwrap_or(text.len());
+    text.get(start..).unwrap_or_default()
+}
+
 /// All numbers among the words of a text.
 pub fn numbers(text: &[u8]) -> impl Iterator<Item = u32> + '_ {
     text.split(u8::is_ascii_whitespace).filter_map(number)

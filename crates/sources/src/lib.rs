@@ -36,6 +36,7 @@ pub mod outlook;
 pub mod process;
 pub mod processes;
 pub mod py_spy;
+pub mod python;
 pub mod recording;
 pub mod regular_file;
 mod roles;

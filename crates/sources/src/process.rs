@@ -18,7 +18,7 @@ use super::task_files::{self, SchedStat, Stat};
 pub use pace::Pace;
 use reads::STAT_MOST;
 pub(super) use reads::{command, io_counters};
-pub use reads::{identity, stat_of};
+pub use reads::{identity, main_tids, stat_of};
 use trainmon_sample::{IoCounters, ProcessId, ProcessRole, ProcessSample, RankPlace, ThreadRole, ThreadSample};
 
 /// Threads of one process watched individually; beyond that, threads are not read.

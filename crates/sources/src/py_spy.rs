@@ -22,7 +22,7 @@ pub use supervisor::{run_part, supervise_with};
 
 use super::clock::monotonic_ns;
 use super::job_rights::JobRights;
-use super::process::{identity, stat_of};
+use super::process::{main_tids, stat_of};
 use super::secrets;
 use child::{ChildEnding, Ran};
 use find::TrustedProgram;
@@ -257,13 +257,6 @@ fn version_of(said: &str) -> Option<(&str, (u32, u32, u32))> {
     let version = version.get(..version.len().min(32))?;
     let mut numbers = version.split(|c: char| !c.is_ascii_digit()).map_while(|number| number.parse().ok());
     Some((version, (numbers.next()?, numbers.next()?, numbers.next().unwrap_or(0))))
-}
-
-/// The TIDs of the first thread, as seen by the kernel and by py-spy: in another PID namespace, py-spy uses that
-/// namespace's numbers.
-fn main_tids(proc_root: &Path, process: ProcessId) -> [u32; 2] {
-    let (_, inner) = identity(&proc_root.join(process.pid.to_string()));
-    [process.pid, inner.unwrap_or(process.pid)]
 }
 
 /// State letter of the process; `None` if it has ended or its PID belongs to another one.

@@ -36,7 +36,7 @@ pub fn read(proc_root: &Path, pid: u32) -> Software {
 }
 
 /// `3.11` of an executable `python3.11` or a library `libpython3.11.so.1.0`.
-fn python_of(path: &Path) -> Option<&str> {
+pub(super) fn python_of(path: &Path) -> Option<&str> {
     let name = path.file_name()?.to_str()?;
     let version = name.strip_prefix("lib").unwrap_or(name).strip_prefix("python")?;
     let minor = version.strip_prefix("3.")?;

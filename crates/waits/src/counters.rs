@@ -1,5 +1,5 @@
 //! Which of a job's local variables may leave memory: those that count. Any other whole number could be a PIN or a card
-//! number, and is neither recorded nor shown. The number of turns in all, where a variable beside a counter has a name for it, is kept.
+//! number, and is neither recorded nor shown. How far a loop has come is a count. The number of turns in all, where a variable beside a counter has a name for it, is kept.
 //!
 //! Readings are held back until a variable has counted up the way [`super::loop_variable`] requires of a step counter,
 //! by the very same rule. Then the readings so far are passed on at once, with the values of that variable alone, so
@@ -8,8 +8,9 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-use super::loop_variable::{LARGEST_COUNT, OLDEST_NS, READINGS, TOTALS, rate};
+use super::loop_variable::{LARGEST_COUNT, OLDEST_NS, READINGS, TOTALS, is_long, rate};
 use trainmon_libraries::Library;
+use trainmon_sample::locals::LOOPS;
 use trainmon_sample::{LocalsSample, ProcessId, Sample};
 
 /// Most numbers considered in one reading, the first thread's outermost ones first: they are kept for [`READINGS`].
@@ -77,7 +78,11 @@ impl LastReading {
         for (variable, value) in all {
             let values = self.values.entry(variable.clone()).or_default();
             values.push_back((read.began_ns, value));
-            let counts = |values: &mut VecDeque<_>| rate(values.make_contiguous()).is_some();
+            let is_loop = LOOPS.contains(&&*variable.4);
+            let counts = |values: &mut VecDeque<_>| {
+                let values = values.make_contiguous();
+                if is_loop { is_long(values) } else { rate(values).is_some() }
+            };
             if !self.counters.contains(&variable) && (is_known(&variable) || counts(values)) {
                 self.counters.insert(variable);
                 found_new = true;

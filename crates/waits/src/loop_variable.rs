@@ -1,9 +1,11 @@
-//! Steps counted by the loop's own variable (`step`, `batch_idx`, `n`), if nothing else counts them.
+//! Steps counted by the loop's own variable (`step`, `batch_idx`, `n`), or by the loop itself, if nothing else counts them.
 //!
 //! A whole number among the local variables of the frame that runs the loop rises by one with each turn; how it moves
 //! shows which one it is. The frame is the outermost one that is in nearly every reading and has such a variable.
 //! Functions called from it may count as well, but they count samples of a batch or pieces of a step. Anything that
 //! makes a batch counts samples.
+
+mod turns;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -11,39 +13,19 @@ use std::sync::Arc;
 use super::frame::CountedSteps;
 use super::stacks::is_in_loader;
 use trainmon_libraries::{Counter, Library, StepUnit};
-use trainmon_rates::levels::{BEYOND_CHANCE, BY_CHANCE, CLEARLY, EACH_MS, NEARLY_ALL, SHORT_INTERVAL_S};
+use trainmon_rates::levels::NEARLY_ALL;
+use trainmon_sample::locals::LOOPS;
 use trainmon_sample::{FrameLocals, LocalsSample, ProgressBar, ThreadLocals};
+pub(super) use turns::{LARGEST_COUNT, is_long, rate};
+use turns::{lap, rate_of_counter, rate_of_laps, rises_still};
 
 /// Most readings kept for one training process.
-pub(super) const READINGS: usize = 32;
+pub(super) const READINGS: usize = 48;
 /// Older readings are forgotten, nanoseconds.
 pub(super) const OLDEST_NS: u64 = 240_000_000_000;
-/// The rate covers the readings of this long, nanoseconds: as long as most windows of the diagnosis.
-const RATE_SPAN_NS: u64 = 12_000_000_000;
 /// Without a new reading, a rate is shown no longer than this, nanoseconds: a settled job with workers is read every
 /// minute.
 const HELD_NS: u64 = 80_000_000_000;
-/// A counter must have risen between at least this many pairs of readings.
-const RISES: usize = 3;
-/// The same for a variable that is known to count.
-const KNOWN_RISES: usize = 2;
-/// A variable that begins anew between a larger part of the readings may do so several times between two of them.
-const BEGINS_ANEW: f64 = 0.25;
-/// The same where it is known at which number it begins anew: between two readings it must not count a larger part of it.
-const LARGEST_PART_OF_LAP: f64 = 0.5;
-/// At least this many turns of the loop must have been seen.
-const LEAST_TURNS: i64 = 6;
-/// The smallest part of the pairs in which a counter must rise: one that restarts every two seconds rises in half of
-/// them.
-const RISING: f64 = 0.4;
-/// Larger than any step count; seconds since 1970 are larger.
-pub(super) const LARGEST_COUNT: i64 = 1_000_000_000;
-/// Median number of turns between two readings for a counter that restarts now and then; below this, one that cycles
-/// through a few numbers looks the same.
-const LONG_RUN: f64 = 5.0;
-/// A few turns: this many must lie between two close readings before an unmoved variable shows that it rises in lumps,
-/// and the newest value is believed only up to this many times the median rate.
-const FEW_TURNS: f64 = 3.0;
 /// Names of variables with the number of turns in all: none of them holds anything private.
 pub(super) const TOTALS: [&str; 16] = [
     "total_steps",
@@ -128,7 +110,12 @@ impl LoopVariable {
     }
 
     fn find(&self) -> Option<FoundVariable> {
-        self.find_known().or_else(|| self.find_common())
+        self.find_known().or_else(|| {
+            let common = self.common();
+            let outside = common.iter().take_while(|frame| !is_in_loader(frame)).count();
+            let outside = common.get(..outside)?;
+            self.find_common(outside).or_else(|| self.find_loop(outside))
+        })
     }
 
     /// A variable that counts by the table of libraries. Its function need not run all the time: between two calls nothing is counted.
@@ -138,8 +125,7 @@ impl LoopVariable {
             let total =
                 counter.total.and_then(|total| self.values_anywhere(frame, total).last().map(|(_, total)| *total));
             let per_s = rate_of_counter(&values, total)?;
-            let file = frame.file.rsplit('/').next().unwrap_or_default();
-            let variable = format!("{} in {} ({file})", counter.variable, frame.function).into();
+            let variable = shown(counter.variable, frame);
             let steps = CountedSteps { per_s, variable, place: None, unit: counter.unit };
             Some(FoundVariable { steps, frame: frame.clone(), turns: rises_still(&values) })
         })
@@ -155,28 +141,39 @@ impl LoopVariable {
         self.kept.iter().filter_map(value).collect()
     }
 
-    /// The outermost variable of the loop that moves like a counter.
-    fn find_common(&self) -> Option<FoundVariable> {
-        let common = self.common();
-        let mut outside = common.iter().enumerate().take_while(|(_, frame)| !is_in_loader(frame));
-        outside.find_map(|(depth, frame)| {
+    /// The outermost variable of these frames that moves like a counter.
+    fn find_common(&self, frames: &[&FrameLocals]) -> Option<FoundVariable> {
+        frames.iter().enumerate().find_map(|(depth, frame)| {
             let names =
                 self.kept.iter().filter_map(|reading| reading.at(depth, frame)).flat_map(|frame| &frame.numbers);
             let mut names: Vec<&Arc<str>> = names.map(|(name, _)| name).collect();
             names.sort();
             names.dedup();
-            let counters = names.into_iter().filter(|name| !name.to_lowercase().contains(EPOCH));
+            let counters =
+                names.into_iter().filter(|name| !LOOPS.contains(&&***name) && !name.to_lowercase().contains(EPOCH));
             let rates = counters.filter_map(|name| {
                 let values = self.values(depth, frame, name);
                 Some((rate(&values)?, name, rises_still(&values)))
             });
             let (per_s, name, turns) = rates.max_by(|a, b| a.0.total_cmp(&b.0))?;
-            let file = frame.file.rsplit('/').next().unwrap_or_default();
-            let variable = format!("{name} in {} ({file})", frame.function).into();
             let place = self.turn_of(depth, frame, name);
-            let steps = CountedSteps { per_s, variable, place, unit: StepUnit::Step };
+            let steps = CountedSteps { per_s, variable: shown(name, frame), place, unit: StepUnit::Step };
             Some(FoundVariable { steps, frame: (*frame).clone(), turns })
         })
+    }
+
+    /// The innermost `for` loop of these frames, if its turns can be counted: loops around it may be epochs. Without a name there is
+    /// no other way to tell.
+    fn find_loop(&self, frames: &[&FrameLocals]) -> Option<FoundVariable> {
+        let loops = frames.iter().enumerate().rev().flat_map(|(depth, frame)| {
+            LOOPS.iter().rev().map(move |name| (*name, *frame, self.values(depth, frame, name)))
+        });
+        let nearly_always = |values: &[(u64, i64)]| values.len() as f64 >= NEARLY_ALL * self.kept.len() as f64;
+        let mut running = loops.filter(|(_, _, values)| nearly_always(values) && is_long(values));
+        let (name, frame, values) = running.next()?;
+        let per_s = rate(&values).or_else(|| rate_of_laps(&values, lap(&values)?))?;
+        let steps = CountedSteps { per_s, variable: shown(name, frame), place: None, unit: StepUnit::Step };
+        Some(FoundVariable { steps, frame: frame.clone(), turns: rises_still(&values) })
     }
 
     /// The frames present in nearly every reading, outermost first.
@@ -223,141 +220,17 @@ impl LoopVariable {
     }
 }
 
+/// The name and the function of a variable.
+fn shown(name: &str, frame: &FrameLocals) -> Arc<str> {
+    let file = frame.file.rsplit('/').next().unwrap_or_default();
+    format!("{name} in {} ({file})", frame.function).into()
+}
+
 impl VariableReading {
     /// The frame at this depth, if it is the same one.
     fn at(&self, depth: usize, frame: &FrameLocals) -> Option<&FrameLocals> {
         self.frames.get(depth).filter(|found| found.is_same_place(frame))
     }
-}
-
-/// Between two readings.
-#[derive(Debug, Clone, Copy)]
-struct Pair {
-    ended_ns: u64,
-    seconds: f64,
-    rise: i64,
-}
-
-impl Pair {
-    fn rate(self) -> f64 {
-        self.rise as f64 / self.seconds
-    }
-
-    /// Whether the readings are close enough to show if the variable rises by ones or in lumps.
-    fn is_close(self) -> bool {
-        self.seconds < SHORT_INTERVAL_S
-    }
-}
-
-/// Counted per second by a variable that is known to count, up to `total` if that is known, and then anew; `None` before it rose a few
-/// times, or if it begins anew too often to tell how far it came in between.
-fn rate_of_counter(values: &[(u64, i64)], total: Option<i64>) -> Option<f64> {
-    let newest_ns = values.last()?.0;
-    let mut pairs = pairs(values)?;
-    pairs.retain(|pair| newest_ns.saturating_sub(pair.ended_ns) <= RATE_SPAN_NS);
-    let all = pairs.len();
-    for pair in &mut pairs {
-        if let Some(total) = total.filter(|_| pair.rise < 0) {
-            pair.rise = pair.rise.saturating_add(total);
-        }
-    }
-    // Without a total, how much was counted before it began anew is unknown.
-    pairs.retain(|pair| pair.rise >= 0);
-    let mut rates: Vec<f64> = pairs.iter().filter(|pair| pair.rise > 0).map(|pair| pair.rate()).collect();
-    rates.sort_by(f64::total_cmp);
-    let middle = *rates.get(rates.len() / 2)?;
-    // py-spy does not stop the program: a value that it read half written rises by far too much.
-    pairs.retain(|pair| pair.rate() <= FEW_TURNS * (middle + 1.0 / pair.seconds));
-    let longest_s = pairs.iter().map(|pair| pair.seconds).fold(0.0, f64::max);
-    let is_lap_too_short = total.is_some_and(|total| middle * longest_s > LARGEST_PART_OF_LAP * total as f64);
-    let begins_too_often = (all - pairs.len()) as f64 > BEGINS_ANEW * all as f64;
-    let (turns, seconds) = pairs.iter().fold((0, 0.0), |sum, pair| (sum.0 + pair.rise, sum.1 + pair.seconds));
-    let is_known = rates.len() >= KNOWN_RISES && seconds > 0.0 && !begins_too_often && !is_lap_too_short;
-    is_known.then(|| turns as f64 / seconds)
-}
-
-/// Turns per second of the loop counted by this variable; `None` if it is not a counter.
-pub(super) fn rate(values: &[(u64, i64)]) -> Option<f64> {
-    let pairs = pairs(values)?;
-    let far: Vec<Pair> = pairs.iter().copied().filter(|pair| !pair.is_close()).collect();
-    let mut rates: Vec<f64> = far.iter().filter(|pair| pair.rise > 0).map(|pair| pair.rate()).collect();
-    rates.sort_by(f64::total_cmp);
-    let middle = *rates.get(rates.len() / 2)?;
-
-    let begins_anew = pairs.iter().any(|pair| pair.rise < 0);
-    let newest_ns = pairs.last()?.ended_ns;
-    let is_whole = |pair: &Pair| {
-        // Further from the median, the counter restarted in between, unless it is off by whole steps.
-        let spread = (CLEARLY * middle).max(BY_CHANCE / pair.seconds);
-        let sudden = pair.ended_ns == newest_ns && pair.rate() > FEW_TURNS * (middle + 1.0 / pair.seconds);
-        pair.rise >= 0 && !sudden && (!begins_anew || (pair.rate() - middle).abs() <= spread)
-    };
-    let whole: Vec<Pair> = pairs.into_iter().filter(is_whole).collect();
-
-    let rises: Vec<i64> =
-        whole.iter().filter(|pair| !pair.is_close() && pair.rise > 0).map(|pair| pair.rise).collect();
-    let turns: i64 = rises.iter().sum();
-    let often = rises.len() >= RISES && turns >= LEAST_TURNS && rises.len() as f64 >= RISING * far.len() as f64;
-    let long_runs = !begins_anew || turns as f64 >= LONG_RUN * rises.len() as f64;
-    (often && long_runs && middle <= EACH_MS && rises_by_ones(&whole, middle)).then(|| recent_rate(&whole))
-}
-
-/// Whether a counter moved over the last three readings: two of them have a window of the sampler in between.
-fn rises_still(values: &[(u64, i64)]) -> bool {
-    let newest = values.iter().rev().take(3).map(|(_, value)| value);
-    newest.clone().min() < newest.max()
-}
-
-/// The pairs of consecutive readings; `None` if too many values cannot be counts.
-fn pairs(values: &[(u64, i64)]) -> Option<Vec<Pair>> {
-    let mut possible: Vec<(u64, i64)> =
-        values.iter().copied().filter(|(_, value)| (0..=LARGEST_COUNT).contains(value)).collect();
-    // py-spy does not stop the program, so now and then it reads a half-written value.
-    if (values.len() - possible.len()) as f64 > BEYOND_CHANCE * values.len() as f64 {
-        return None;
-    }
-    without_peaks(&mut possible);
-    let pair = |pair: &[(u64, i64)]| {
-        let [(began_ns, before), (ended_ns, after)] = *pair else { return None };
-        let seconds = ended_ns.checked_sub(began_ns)? as f64 / 1e9;
-        (seconds > 0.0).then_some(Pair { ended_ns, seconds, rise: after - before })
-    };
-    Some(possible.windows(2).filter_map(pair).collect())
-}
-
-/// Whether no number divides all rises, and the value rises steadily, not in lumps.
-fn rises_by_ones(whole: &[Pair], middle: f64) -> bool {
-    let unit = whole.iter().fold(0, |unit, pair| greatest_common_divisor(unit, pair.rise));
-    let close = whole.iter().filter(|pair| pair.is_close() && pair.seconds * middle >= FEW_TURNS);
-    let (unmoved, all) = close.fold((0, 0), |(unmoved, all), pair| (unmoved + usize::from(pair.rise == 0), all + 1));
-    unit == 1 && (unmoved < 2 || 2 * unmoved <= all)
-}
-
-/// Turns per second over the newest of the pairs, which have nonzero lengths.
-fn recent_rate(whole: &[Pair]) -> f64 {
-    let newest_ns = whole.last().map_or(0, |pair| pair.ended_ns);
-    let recent = whole.iter().rev().take_while(|pair| newest_ns.saturating_sub(pair.ended_ns) <= RATE_SPAN_NS);
-    let (turns, seconds) =
-        recent.fold((0, 0.0), |(turns, seconds), pair| (turns + pair.rise, seconds + pair.seconds));
-    turns as f64 / seconds
-}
-
-/// Removes values between two others that are both smaller and in order: they were half written.
-fn without_peaks(values: &mut Vec<(u64, i64)>) {
-    let mut at = 1;
-    while let Some([(_, before), (_, value), (_, after)]) =
-        values.get(at - 1..at + 2).and_then(|three| three.first_chunk())
-    {
-        if value > after && before <= after {
-            values.remove(at);
-        } else {
-            at += 1;
-        }
-    }
-}
-
-fn greatest_common_divisor(a: i64, b: i64) -> i64 {
-    if b == 0 { a } else { greatest_common_divisor(b, a % b) }
 }
 
 #[cfg(test)]
@@ -511,6 +384,57 @@ mod tests {
         let torn = |s: f64| if (4.0..4.5).contains(&s) { 900_000 } else { turns(s, 5.0) };
         is_near(rate_of_counter(&values(torn), None), 5.0);
         assert_eq!(rate_of_counter(&values(|_| 7), None), None);
+    }
+
+    /// Moments of three readings a second, close to each other, milliseconds.
+    fn bursts() -> impl Iterator<Item = u64> {
+        (0..15).flat_map(|second| [0, 53, 255].map(|ms| second * 1009 + ms))
+    }
+
+    fn found_in_bursts(frames: impl Fn(f64) -> Vec<FrameLocals>) -> Option<CountedSteps> {
+        let mut variable = LoopVariable::default();
+        for ms in bursts() {
+            variable.take(&reading(ms, frames(ms as f64 / 1000.0)), 7);
+        }
+        variable.steps(15_000_000_000)
+    }
+
+    #[test]
+    fn a_loop_without_a_variable_counts_itself() {
+        let of_layers = |s: f64| frame("forward", &[("for loop", turns(s, 400.0) % 3)]);
+        let epochs = |per_s: f64, batches: i64| {
+            found_in_bursts(move |s| {
+                let numbers =
+                    [("for loop", turns(s, per_s) / batches), ("second for loop", turns(s, per_s) % batches)];
+                vec![frame("train", &numbers), of_layers(s)]
+            })
+        };
+        for (per_s, batches) in [(20.0, 500), (17.0, 10), (31.0, 20)] {
+            let steps = epochs(per_s, batches).unwrap();
+            assert_eq!(&*steps.variable, "second for loop in train (train.py)");
+            assert!((steps.per_s / per_s - 1.0).abs() < 0.06, "{batches} batches: {}", steps.per_s);
+        }
+        assert!(epochs(300.0, 10).is_none(), "several epochs between any two readings");
+    }
+
+    #[test]
+    fn what_passes_between_epochs_counts_as_well() {
+        // An epoch of 40 steps takes two seconds, and validation behind it one.
+        let batch = |s: f64| turns((s % 3.0).min(1.999), 20.0);
+        let by_loop = found_in_bursts(|s| vec![frame("train", &[("for loop", batch(s))])]).unwrap();
+        let by_variable = found_in_bursts(|s| vec![frame("train", &[("step", batch(s))])]).unwrap();
+        for steps in [by_loop, by_variable] {
+            assert!((steps.per_s / (40.0 / 3.0) - 1.0).abs() < 0.1, "{} by {}", steps.per_s, steps.variable);
+        }
+    }
+
+    #[test]
+    fn a_variable_comes_before_loops() {
+        let steps = found_in_bursts(|s| {
+            let numbers = [("for loop", turns(s, 30.0)), ("self.global_step", turns(s, 10.0))];
+            vec![frame("fit", &numbers)]
+        });
+        assert_eq!(&*steps.unwrap().variable, "self.global_step in fit (train.py)");
     }
 
     #[test]

@@ -17,6 +17,8 @@ const HUNG_NS: u64 = 3_000_000_000;
 
 /// Windows of stacks kept until the next sample; with intervals of minutes the first of each are enough.
 const WINDOWS: usize = 16;
+/// Most readings of variables kept: two a second of eight training processes, for two seconds and a half.
+const LOCALS: usize = 40;
 /// Most processes remembered as training.
 const TRAINING: usize = 1024;
 
@@ -46,8 +48,10 @@ pub struct Values {
 pub struct StacksSlot {
     /// Oldest first, at most [`WINDOWS`].
     windows: Vec<StackWindow>,
-    /// Oldest first, at most twice [`WINDOWS`].
+    /// Oldest first, at most [`LOCALS`].
     locals: Vec<LocalsSample>,
+    /// Processes whose own memory says what their loops count: py-spy need not look.
+    counted: Vec<ProcessId>,
     /// Processes that were seen in a backward pass, at most [`TRAINING`].
     training: Vec<ProcessId>,
     /// The state of the source.
@@ -66,9 +70,33 @@ impl StacksSlot {
         self.status = SourceState::Fresh.into();
     }
 
-    /// Adds a reading of local variables.
+    /// Adds a reading of local variables by py-spy.
     pub(crate) fn add_locals(&mut self, locals: LocalsSample) {
-        if self.locals.len() < 2 * WINDOWS {
+        if !self.is_counted(locals.process) {
+            self.keep(locals);
+        }
+    }
+
+    /// Adds a reading of the process's own memory.
+    pub(crate) fn add_counts(&mut self, locals: LocalsSample) {
+        if !self.is_counted(locals.process) {
+            self.counted.push(locals.process);
+        }
+        self.keep(locals);
+    }
+
+    /// Its own memory no longer says, or never did, what its loops count. Processes that have ended are forgotten so, too.
+    pub(crate) fn cannot_count(&mut self, process: ProcessId) {
+        self.counted.retain(|id| *id != process);
+    }
+
+    /// Whether its own memory says what its loops count.
+    pub(crate) fn is_counted(&self, process: ProcessId) -> bool {
+        self.counted.contains(&process)
+    }
+
+    fn keep(&mut self, locals: LocalsSample) {
+        if self.locals.len() < LOCALS {
             self.locals.push(locals);
         }
     }

@@ -7,6 +7,7 @@
 //!  tm-gpu …    one for each `AskedSource` of `sources`: NVML, disks and mounts. Read once a tick, one call
 //!              at a time, never waited for longer than a moment
 //!  tm-stacks   py-spy, one run after another, as often as needed
+//!  tm-counts   how far the training processes' loops have come, in the memory of their Python
 //!  tm-hosts    the host's other processes, while they are shown
 //!  tm-ending   sleeps until the job ends, and reads how it did
 //!  tm-outlook  how the run will go on, where jobs are followed for days
@@ -19,6 +20,7 @@
 //!  Collector::next() assembles a `Sample`, on the caller's (async) thread
 //! ```
 
+mod counts;
 mod effort;
 mod ending;
 mod latest;
@@ -129,6 +131,7 @@ impl Shared {
 pub struct Collector {
     shared: Arc<Shared>,
     stacks_thread: Option<JoinHandle<()>>,
+    counts_thread: Option<JoinHandle<()>>,
     other_processes_thread: Option<JoinHandle<()>>,
     outlook_thread: Option<JoinHandle<()>>,
     watches_ending: bool,
@@ -149,13 +152,14 @@ impl Collector {
         let target = job.target;
         let command = job.command();
         let shared = Shared::new(options);
-        let stacks_thread =
+        let [stacks_thread, counts_thread] =
             threads::start(job, &shared).map_err(|error| AttachError::NoThread(why_no_thread(&error)))?;
         let watches_ending = ending::start(&shared, target).is_some();
         let outlook_thread = if shared.options.outlook { outlook::start(&shared) } else { None };
         Ok(Self {
             shared,
             stacks_thread,
+            counts_thread,
             other_processes_thread: None,
             outlook_thread,
             watches_ending,
@@ -180,6 +184,7 @@ impl Collector {
     pub fn want(&self, demand: Demand) {
         if self.shared.effort.set(demand) {
             wake(self.stacks_thread.as_ref());
+            wake(self.counts_thread.as_ref());
         }
     }
 
@@ -261,6 +266,7 @@ impl Drop for Collector {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
         wake(self.stacks_thread.as_ref());
+        wake(self.counts_thread.as_ref());
         wake(self.other_processes_thread.as_ref());
         wake(self.outlook_thread.as_ref());
         self.shared.wake_ending();

@@ -2,8 +2,8 @@
 //!
 //! One run at a time, of one process. The training process and the workers take turns; among the workers, the least
 //! sampled one comes next. The caller sets the length of the pause: a new or doubtful verdict needs many windows, a
-//! settled one few. If nothing else counts a training process's steps, its local variables are read before and after
-//! each window: the loop's own counter may be among them.
+//! settled one few. If neither torch's loader nor `counts` counts a training process's steps, its local variables are read before
+//! and after each window: the loop's own counter may be among them.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
@@ -114,7 +114,7 @@ impl StacksTaker<'_> {
         let job = latest.values().sample.job.clone();
         let counts = of_rank && job.is_some_and(|job| has_queue_threads(&job, process) == Some(false));
         let Some(py_spy) = &self.py_spy else { return };
-        if !counts || self.turns.without_locals.contains(&process) {
+        if !counts || self.turns.without_locals.contains(&process) || latest.values().stacks.is_counted(process) {
             return;
         }
         match py_spy.locals(&options.sources.roots.proc, process, stop) {
@@ -171,7 +171,7 @@ fn execs(job: &JobSample) -> u32 {
 
 /// Whether a training process's steps are counted without stacks, because torch's loader feeds it. `None` until it was
 /// sampled.
-fn has_queue_threads(job: &JobSample, rank: ProcessId) -> Option<bool> {
+pub(super) fn has_queue_threads(job: &JobSample, rank: ProcessId) -> Option<bool> {
     let sampled = job.sampler.processes.iter().find(|process| process.id == rank);
     sampled.map(|process| process.queue_threads > 0)
 }

@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use super::software::SoftwareLookup;
-use super::{RETRY, Shared, spawn, stacks, why_no_thread};
+use super::{RETRY, Shared, counts, spawn, stacks, why_no_thread};
 use trainmon_base::trust::rights;
 use trainmon_sample::{ConnectionsSample, SamplePart, SourceState, SourceStatus};
 use trainmon_sources::cgroup::{CgroupReader, allowed_cpus, physical_cores};
@@ -26,12 +26,12 @@ const JITTER: f64 = 0.5;
 /// The affinity mask is read every this many ticks.
 const AFFINITY_EVERY: u64 = 10;
 
-/// Starts all source threads. Returns the one that runs py-spy, if wanted.
+/// Starts all source threads. Returns the one that runs py-spy and the one that reads what loops count, if wanted.
 ///
 /// Without the job's thread there is nothing to show. Each of the others may be missing, and its state then says why.
 /// Those that only read /proc and /sys do so with all of trainmon's rights; those that load libraries or run programs
 /// do not.
-pub(super) fn start(job: JobReader, shared: &Arc<Shared>) -> io::Result<Option<JoinHandle<()>>> {
+pub(super) fn start(job: JobReader, shared: &Arc<Shared>) -> io::Result<[Option<JoinHandle<()>>; 2]> {
     let (others_started, others_asked) = sync_channel::<Vec<SyncSender<u64>>>(1);
     spawn("tm-job", shared, move |shared| {
         rights::take_up();
@@ -45,7 +45,10 @@ pub(super) fn start(job: JobReader, shared: &Arc<Shared>) -> io::Result<Option<J
         Some(status) => Err(status),
         None => spawn("tm-stacks", shared, stacks::watch).map_err(|error| no_thread(&error)),
     };
-    Ok(started.map_err(|status| shared.latest.values().stacks.status = status).ok())
+    let stacks = started.map_err(|status| shared.latest.values().stacks.status = status).ok();
+    // Without it py-spy reads some of what it would.
+    let counts = if stacks.is_some() { spawn("tm-counts", shared, counts::watch).ok() } else { None };
+    Ok([stacks, counts])
 }
 
 /// The threads of the sources that are read once a tick, as far as they could be started.

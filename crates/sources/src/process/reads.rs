@@ -7,7 +7,7 @@ use crate::fields::{head, lines, numbers};
 use crate::files::{KeptFile, READ_LIMIT, ReadFailure, read_once};
 use crate::task_files::{self, Stat};
 use trainmon_base::text::secrets;
-use trainmon_sample::IoCounters;
+use trainmon_sample::{IoCounters, ProcessId};
 
 /// Upper bound for `stat`, bytes: 52 numbers and a name of at most 64.
 pub(super) const STAT_MOST: usize = 1280;
@@ -49,6 +49,13 @@ pub fn identity(folder: &Path) -> (Option<u32>, Option<u32>) {
     let status = read_once(folder.join("status"), READ_LIMIT).unwrap_or_default();
     let field = |name: &[u8]| lines(&status).find_map(|line| line.strip_prefix(name)).map(numbers);
     (field(b"Uid:").and_then(|mut ids| ids.next()), field(b"NSpid:").and_then(Iterator::last))
+}
+
+/// The TIDs of the first thread, as seen by the kernel and by py-spy: in another PID namespace, py-spy uses that
+/// namespace's numbers.
+pub fn main_tids(proc_root: &Path, process: ProcessId) -> [u32; 2] {
+    let (_, inner) = identity(&proc_root.join(process.pid.to_string()));
+    [process.pid, inner.unwrap_or(process.pid)]
 }
 
 #[cfg(test)]

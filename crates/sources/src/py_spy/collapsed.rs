@@ -8,7 +8,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
-use crate::fields::head;
+use crate::fields::{head, tail};
 use trainmon_sample::stacks::{DEPTH, FRAMES, NAME, STACKS, THREADS};
 use trainmon_sample::{ProcessId, StackCount, StackFrame, StackWindow, ThreadStacks};
 
@@ -148,13 +148,6 @@ impl<'t> Kept<'t> {
         };
         Some(stack.iter().map(place).collect())
     }
-}
-
-/// The last `limit` bytes at most, cut between characters: the end of a path identifies the module.
-pub(super) fn tail(text: &str, limit: usize) -> &str {
-    let from = text.len().saturating_sub(limit);
-    let start = (from..=text.len()).find(|&start| text.is_char_boundary(start)).unwrap_or(text.len());
-    text.get(start..).unwrap_or_default()
 }
 
 #[cfg(test)]

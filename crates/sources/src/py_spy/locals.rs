@@ -4,8 +4,7 @@
 
 use serde::Deserialize;
 
-use super::collapsed::tail;
-use crate::fields::head;
+use crate::fields::{head, tail};
 use trainmon_sample::locals::{FRAMES, NAME, NUMBERS, THREADS};
 use trainmon_sample::{FrameLocals, LocalsSample, ProcessId, ThreadLocals, stacks};
 

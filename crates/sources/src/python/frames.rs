@@ -1,0 +1,230 @@
+//! The frames of a process's threads, with what they count.
+
+use std::sync::Arc;
+
+use super::PythonPlaces;
+use super::layout::{NEXT_THREAD, PythonLayout};
+use super::memory::{Memory, half_at, word_at};
+use super::objects::{Kind, Objects, Progress};
+use crate::fields::{head, tail};
+use trainmon_sample::locals::{FRAMES, LOOPS, NAME, NUMBERS, THREADS};
+use trainmon_sample::{FrameLocals, ThreadLocals, stacks};
+
+/// Most threads of an interpreter looked at, and frames of a thread.
+const THREADS_LOOKED_AT: usize = 512;
+const FRAMES_LOOKED_AT: usize = 1024;
+/// How often frames are read that change meanwhile.
+const FRAME_TRIES: u32 = 3;
+/// Most local variables and places of the stack looked at: a `for` loop is at the bottom of the stack.
+const LOCALS: u64 = 256;
+const STACK: u64 = 12;
+/// Addresses are multiples of four; since 3.14 frames keep marks in the bits below (`Include/internal/pycore_stackref.h`).
+const MARKS: u64 = 3;
+/// The function of code that is not in one.
+const MODULE: &str = "<module>";
+/// The file that runs modules when they are imported.
+const IMPORTLIB: &str = "<frozen importlib._bootstrap>";
+/// Parts of the names under which objects keep how far they have come. Others may count samples, bytes or hits.
+const COUNTS: [&str; 6] = ["step", "iter", "batch", "update", "yielded", "completed"];
+
+/// The threads of one process.
+pub(super) struct Threads<'m> {
+    objects: Objects<'m>,
+    runtime: u64,
+}
+
+/// A frame before anything that it refers to is read.
+struct PythonFrame {
+    at: u64,
+    head: [u8; 80],
+    code: u64,
+}
+
+impl<'m> Threads<'m> {
+    pub(super) fn new(memory: &'m Memory<'m>, layout: &'static PythonLayout, places: PythonPlaces) -> Self {
+        Self { objects: Objects::new(memory, layout, places.no_next), runtime: places.runtime }
+    }
+
+    /// The threads that have numbers, those of `main_tids` first.
+    pub(super) fn read(&self, main_tids: &[u32]) -> Vec<ThreadLocals> {
+        let mut threads: Vec<ThreadLocals> = self
+            .list(main_tids)
+            .into_iter()
+            .map(|(at, thread)| {
+                let frames = (0..FRAME_TRIES).find_map(|_| self.frames(at)).unwrap_or_default();
+                ThreadLocals { frames, ..thread }
+            })
+            .collect();
+        threads.retain(|thread| thread.frames.iter().any(|frame| !frame.numbers.is_empty()));
+        threads
+    }
+
+    /// The function that objects have for `next` that are no iterators. It is not exported in all versions, so an object is asked that is
+    /// not one: what loaded a module that runs.
+    pub(super) fn no_next(&self, main_tids: &[u32]) -> Option<u64> {
+        let (thread, _) = self.list(main_tids).into_iter().next()?;
+        (0..FRAME_TRIES).find_map(|_| {
+            self.chain(thread)?.iter().rev().find_map(|(frame, _)| {
+                let globals = word_at(&frame.head, self.objects.layout.frame.globals)?;
+                let (_, loader) = self.objects.variables(globals, |name| name == "__loader__").pop()?;
+                self.objects.next_of(loader)
+            })
+        })
+    }
+
+    /// The threads by address, the first one before the others.
+    fn list(&self, main_tids: &[u32]) -> Vec<(u64, ThreadLocals)> {
+        let Objects { memory, layout, .. } = self.objects;
+        let mut at = layout.first_thread(memory, self.runtime).unwrap_or(0);
+        let mut found = Vec::new();
+        while at != 0 && found.len() < THREADS_LOOKED_AT {
+            let tid = layout.thread.native_id.and_then(|offset| memory.word(at.checked_add(offset)?));
+            let tid = tid.and_then(|tid| u32::try_from(tid).ok());
+            let is_main = tid.is_some_and(|tid| main_tids.contains(&tid));
+            found.push((at, ThreadLocals { tid, is_main, frames: Vec::new() }));
+            at = at.checked_add(NEXT_THREAD).and_then(|next| memory.word(next)).unwrap_or(0);
+        }
+        if layout.thread.native_id.is_none() {
+            found = found.pop().into_iter().collect();
+            for (_, thread) in &mut found {
+                (thread.tid, thread.is_main) = (main_tids.first().copied(), true);
+            }
+        }
+        found.sort_by_key(|(_, thread)| !thread.is_main);
+        found.truncate(THREADS);
+        found
+    }
+
+    /// The outermost frames of a thread, outermost first; `None` if they changed while they were read, so that they do not lead to the
+    /// outermost one.
+    fn frames(&self, thread: u64) -> Option<Vec<FrameLocals>> {
+        let mut frames: Vec<FrameLocals> = Vec::new();
+        let chain = self.chain(thread)?;
+        for (frame, _) in chain.iter().rev().filter(|(_, is_function)| *is_function).take(FRAMES) {
+            let is_imported = frames.last().is_some_and(|outer| *outer.file == *IMPORTLIB);
+            frames.extend(self.read_frame(frame, is_imported));
+        }
+        Some(frames)
+    }
+
+    /// All frames of a thread, innermost first, and whether each is a function's.
+    fn chain(&self, thread: u64) -> Option<Vec<(PythonFrame, bool)>> {
+        let Objects { memory, layout, .. } = self.objects;
+        let mut at = memory.word(thread.checked_add(layout.thread.frame)?)?;
+        if let Some(offset) = layout.thread.held_at {
+            at = memory.word(at.checked_add(offset)?)?;
+        }
+        let mut found = Vec::new();
+        while at != 0 {
+            if found.len() == FRAMES_LOOKED_AT {
+                return None;
+            }
+            let frame = self.frame(at)?;
+            at = word_at(&frame.head, layout.frame.previous)?;
+            let is_function = layout
+                .frame
+                .owner
+                .is_none_or(|(offset, from)| frame.head.get(offset).is_some_and(|owner| *owner < from));
+            found.push((frame, is_function));
+        }
+        Some(found)
+    }
+
+    fn frame(&self, at: u64) -> Option<PythonFrame> {
+        let Objects { memory, layout, .. } = self.objects;
+        let head: [u8; 80] = memory.array(at)?;
+        let code = word_at(&head, layout.frame.code)? & !MARKS;
+        Some(PythonFrame { at, head, code })
+    }
+
+    /// A frame; the variables of a module that is being imported count nothing.
+    fn read_frame(&self, frame: &PythonFrame, is_imported: bool) -> Option<FrameLocals> {
+        let Objects { memory, layout, .. } = self.objects;
+        if self.objects.kind(frame.code)? != Kind::Code {
+            return None;
+        }
+        let code: [u8; 136] = memory.array(frame.code)?;
+        let text = |offset: usize| self.objects.text(word_at(&code, offset)?);
+        let (function, file) = (text(layout.code.name)?, text(layout.code.file)?);
+        let mut numbers = self.numbers(frame, &code).unwrap_or_default();
+        if function == MODULE && !is_imported {
+            let globals = word_at(&frame.head, layout.frame.globals)?;
+            numbers.extend(self.ints(self.objects.variables(globals, is_variable), ""));
+        }
+        numbers.truncate(NUMBERS);
+        let (function, file) = (head(&function, stacks::NAME).into(), tail(&file, stacks::NAME).into());
+        Some(FrameLocals { function, file, numbers })
+    }
+
+    /// The local variables that are whole numbers, what `self` counts, and how far the loops have come.
+    fn numbers(&self, frame: &PythonFrame, code: &[u8]) -> Option<Vec<(Arc<str>, i64)>> {
+        let layout = self.objects.layout;
+        let count = u64::from(half_at(code, layout.code.locals)?).min(LOCALS);
+        let locals = self.objects.words(frame.at.checked_add(layout.frame.locals)?, count)?;
+        let names = self.objects.items(word_at(code, layout.code.names)?, count)?;
+        let mut numbers = Vec::new();
+        for (&value, &name) in locals.iter().zip(&names) {
+            let value = value & !MARKS;
+            match self.objects.kind(value) {
+                Some(Kind::Int) => {
+                    numbers.extend(self.objects.name(name).zip(self.objects.int(value)));
+                }
+                Some(Kind::Object(_)) if self.objects.name(name).is_some_and(|name| *name == *"self") => {
+                    numbers.extend(self.counts(value, "self."));
+                }
+                _ => {}
+            }
+        }
+        let stack = match layout.frame.stack {
+            Some(offset) => word_at(&frame.head, offset)?,
+            None => frame
+                .at
+                .checked_add(layout.frame.locals)?
+                .checked_add(u64::from(half_at(code, layout.code.locals)?) * 8)?,
+        };
+        numbers.extend(self.loops(stack, half_at(code, layout.code.stack_size)?));
+        Some(numbers)
+    }
+
+    /// How far the loops on a frame's stack have come. What is above its end is old, so only iterators are followed: an old one does
+    /// not move.
+    fn loops(&self, stack: u64, size: u32) -> Vec<(Arc<str>, i64)> {
+        let places = self.objects.words(stack, u64::from(size).min(STACK)).unwrap_or_default();
+        let progress = places.into_iter().filter_map(|place| self.objects.progress(place & !MARKS));
+        let counts = progress.filter_map(|progress| match progress {
+            Progress::Turns(turns) => Some(turns),
+            Progress::Generator(generator) => self.generator(generator),
+            Progress::Object(object) => self.counts(object, "").first().map(|(_, value)| *value),
+        });
+        LOOPS.iter().map(|name| Arc::from(*name)).zip(counts).collect()
+    }
+
+    /// What a generator counts: its loop, or the first of its variables.
+    fn generator(&self, generator: u64) -> Option<i64> {
+        let Objects { memory, layout, .. } = self.objects;
+        let at = generator.checked_add(layout.generator)?;
+        let frame = self.frame(if layout.frame.owner.is_some() { at } else { memory.word(at)? })?;
+        let code: [u8; 136] = memory.array(frame.code)?;
+        let numbers =
+            if self.objects.kind(frame.code)? == Kind::Code { self.numbers(&frame, &code)? } else { Vec::new() };
+        let found = numbers.iter().find(|(name, _)| LOOPS.contains(&&**name)).or(numbers.first());
+        found.map(|(_, value)| *value)
+    }
+
+    /// The attributes under which an object keeps how far it has come.
+    fn counts(&self, object: u64, prefix: &str) -> Vec<(Arc<str>, i64)> {
+        let counts = |name: &str| COUNTS.iter().any(|part| name.contains(part));
+        self.ints(self.objects.attributes(object, counts), prefix)
+    }
+
+    fn ints(&self, found: Vec<(Arc<str>, u64)>, prefix: &str) -> Vec<(Arc<str>, i64)> {
+        let named = |name: Arc<str>| if prefix.is_empty() { name } else { format!("{prefix}{name}").into() };
+        let int = |(name, value): (Arc<str>, u64)| Some((named(name), self.objects.int(value)?));
+        found.into_iter().filter_map(int).filter(|(name, _)| name.len() <= NAME).take(NUMBERS).collect()
+    }
+}
+
+/// Whether a module's name is one that a loop's variable has: constants are in capitals, and what is private or built in begins with an underscore.
+fn is_variable(name: &str) -> bool {
+    !name.starts_with('_') && name.chars().any(char::is_lowercase)
+}

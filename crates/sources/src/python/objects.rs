@@ -1,0 +1,312 @@
+//! Python objects: whole numbers, text, attributes, and how far an iterator has come.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::layout::{AttributesPlace, PythonLayout};
+use super::memory::{Memory, half_at, word_at};
+
+/// Longest text read, characters: paths are shorter than PATH_MAX.
+const TEXT: usize = 4096;
+/// Longest name of an attribute or a variable.
+const NAME: usize = 64;
+/// Most entries of a dictionary looked at: a module that imports all of several libraries has thousands.
+const ENTRIES: u64 = 4096;
+/// Most attributes of an object.
+const ATTRIBUTES: u64 = 256;
+/// Flags of types (`Include/object.h`): values behind the object, a dictionary before it, made by Python code.
+const INLINE_VALUES: u64 = 1 << 2;
+const MANAGED_DICT: u64 = 1 << 4;
+const HEAP_TYPE: u64 = 1 << 9;
+/// Bits of each digit of a whole number, and most digits read: more do not fit into 60 bits.
+const DIGIT_BITS: u32 = 30;
+const MOST_DIGITS: u64 = 2;
+/// Where the remaining length of a range is known instead of its place, the place is counted up to this: more than a loop has turns.
+const LONGEST_RANGE: u64 = 1 << 29;
+/// How many iterators are looked into one another: `zip(enumerate(…))`.
+const WITHIN: usize = 4;
+
+/// What is known of a type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Int,
+    Code,
+    Range,
+    /// Iterates over a list or tuple.
+    Sequence,
+    Enumerate,
+    Zip,
+    Generator,
+    /// Another one, made by Python code, that may have attributes.
+    Object(ObjectType),
+    Other,
+}
+
+/// Where the attributes of a type's objects are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ObjectType {
+    at: u64,
+    flags: u64,
+    size: u64,
+    dict: u64,
+    next: u64,
+}
+
+/// How far a loop has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Progress {
+    Turns(i64),
+    /// What the generator at this address has counted.
+    Generator(u64),
+    /// What the attributes of this object count.
+    Object(u64),
+}
+
+/// The objects of one reading.
+pub(super) struct Objects<'m> {
+    pub(super) memory: &'m Memory<'m>,
+    pub(super) layout: &'static PythonLayout,
+    no_next: u64,
+    kinds: RefCell<HashMap<u64, Kind>>,
+    names: RefCell<HashMap<u64, Option<Arc<str>>>>,
+}
+
+impl<'m> Objects<'m> {
+    pub(super) fn new(memory: &'m Memory<'m>, layout: &'static PythonLayout, no_next: u64) -> Self {
+        Self { memory, layout, no_next, kinds: RefCell::default(), names: RefCell::default() }
+    }
+
+    /// The type of an object.
+    pub(super) fn kind(&self, object: u64) -> Option<Kind> {
+        let of = self.memory.word(object.checked_add(8)?)?;
+        if let Some(known) = self.kinds.borrow().get(&of) {
+            return Some(*known);
+        }
+        let kind = self.kind_of_type(of)?;
+        self.kinds.borrow_mut().insert(of, kind);
+        Some(kind)
+    }
+
+    fn kind_of_type(&self, at: u64) -> Option<Kind> {
+        // Name 24, size 32, flags 168, the function of `next` 224, place of the dictionary 288: the same in all versions.
+        let head: [u8; 296] = self.memory.array(at)?;
+        let flags = word_at(&head, 168)?;
+        if flags & HEAP_TYPE != 0 {
+            let (size, dict, next) = (word_at(&head, 32)?, word_at(&head, 288)?, word_at(&head, 224)?);
+            return Some(Kind::Object(ObjectType { at, flags, size, dict, next }));
+        }
+        let name: [u8; 16] = self.memory.array(word_at(&head, 24)?)?;
+        let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
+        Some(match name {
+            b"int" => Kind::Int,
+            b"code" => Kind::Code,
+            b"range_iterator" => Kind::Range,
+            b"list_iterator" | b"tuple_iterator" => Kind::Sequence,
+            b"enumerate" => Kind::Enumerate,
+            b"zip" => Kind::Zip,
+            b"generator" => Kind::Generator,
+            _ => Kind::Other,
+        })
+    }
+
+    /// The function that an object made by Python code has for `next`.
+    pub(super) fn next_of(&self, object: u64) -> Option<u64> {
+        if let Kind::Object(of) = self.kind(object)? { Some(of.next) } else { None }
+    }
+
+    /// The value of a whole number; `None` if it is something else, or larger than 60 bits.
+    pub(super) fn int(&self, object: u64) -> Option<i64> {
+        if self.kind(object)? != Kind::Int {
+            return None;
+        }
+        self.int_at(object)
+    }
+
+    fn int_at(&self, object: u64) -> Option<i64> {
+        let head: [u8; 32] = self.memory.array(object).or_else(|| {
+            // A small one may be the last thing of its page.
+            let short: [u8; 28] = self.memory.array(object)?;
+            let mut head = [0; 32];
+            head.first_chunk_mut().map(|begin| *begin = short)?;
+            Some(head)
+        })?;
+        let length = word_at(&head, 16)?;
+        let (digits, is_negative) = if self.layout.is_tagged {
+            (length >> 3, length & 3 == 2)
+        } else {
+            (length.cast_signed().unsigned_abs(), length.cast_signed() < 0)
+        };
+        let low = if digits > 0 { i64::from(half_at(&head, 24)?) } else { 0 };
+        let high = if digits > 1 { i64::from(half_at(&head, 28)?) } else { 0 };
+        let value = low.checked_add(high.checked_mul(1 << DIGIT_BITS)?)?;
+        (digits <= MOST_DIGITS && low >> DIGIT_BITS == 0 && high >> DIGIT_BITS == 0).then_some(if is_negative {
+            -value
+        } else {
+            value
+        })
+    }
+
+    /// A text.
+    pub(super) fn text(&self, object: u64) -> Option<String> {
+        let head: [u8; 36] = self.memory.array(object)?;
+        let length = usize::try_from(word_at(&head, 16)?).ok().filter(|&length| length <= TEXT)?;
+        // Two bits of another meaning, three of the width, one that it lies behind its head, one that it is ASCII.
+        let state = half_at(&head, 32)?;
+        let (width, is_compact, is_ascii) = (state >> 2 & 7, state >> 5 & 1 == 1, state >> 6 & 1 == 1);
+        let (ascii, other) = self.layout.text;
+        let at = object.checked_add(if is_ascii { ascii } else { other })?;
+        let bytes = self.memory.vec(at, length.checked_mul(usize::try_from(width).ok()?)?)?;
+        let chars = |width: usize| bytes.chunks_exact(width);
+        if !is_compact {
+            return None;
+        }
+        match width {
+            1 if is_ascii => String::from_utf8(bytes).ok(),
+            1 => Some(bytes.iter().map(|&byte| char::from(byte)).collect()),
+            2 => {
+                let units: Vec<u16> =
+                    chars(2).filter_map(|pair| pair.first_chunk().copied().map(u16::from_ne_bytes)).collect();
+                String::from_utf16(&units).ok()
+            }
+            4 => chars(4).map(|four| char::from_u32(u32::from_ne_bytes(*four.first_chunk()?))).collect(),
+            _ => None,
+        }
+    }
+
+    /// A name of ASCII characters, as identifiers nearly always are; kept for this reading.
+    pub(super) fn name(&self, object: u64) -> Option<Arc<str>> {
+        if let Some(known) = self.names.borrow().get(&object) {
+            return known.clone();
+        }
+        let name = self.text(object).filter(|name| name.len() <= NAME && name.is_ascii()).map(Arc::from);
+        self.names.borrow_mut().insert(object, name.clone());
+        name
+    }
+
+    /// The items of a tuple, at most `most`.
+    pub(super) fn items(&self, tuple: u64, most: u64) -> Option<Vec<u64>> {
+        let count = self.memory.word(tuple.checked_add(16)?)?.min(most);
+        self.words(tuple.checked_add(self.layout.tuple)?, count)
+    }
+
+    /// So many words.
+    pub(super) fn words(&self, at: u64, count: u64) -> Option<Vec<u64>> {
+        let bytes = self.memory.vec(at, usize::try_from(count).ok()?.checked_mul(8)?)?;
+        Some(bytes.as_chunks::<8>().0.iter().map(|word| u64::from_ne_bytes(*word)).collect())
+    }
+
+    /// The attributes of an object that `wanted` names, with the addresses of their values.
+    pub(super) fn attributes(&self, object: u64, wanted: impl Fn(&str) -> bool) -> Vec<(Arc<str>, u64)> {
+        let Some(Kind::Object(of)) = self.kind(object) else { return Vec::new() };
+        self.own_attributes(object, of, &wanted).unwrap_or_default()
+    }
+
+    fn own_attributes(
+        &self,
+        object: u64,
+        of: ObjectType,
+        wanted: &dyn Fn(&str) -> bool,
+    ) -> Option<Vec<(Arc<str>, u64)>> {
+        let before = |words: u64| self.memory.word(object.checked_sub(words * 8)?);
+        let is_managed = of.flags & MANAGED_DICT != 0;
+        let values = |at: u64| {
+            // Behind the type, its slots for numbers, sequences and so on; one more word before them since 3.12.
+            let cached = if self.layout.attributes == AttributesPlace::TwoBefore { 872 } else { 880 };
+            self.entries(self.memory.word(of.at.checked_add(cached)?)?, at, ATTRIBUTES, wanted)
+        };
+        let dict = match self.layout.attributes {
+            AttributesPlace::TwoBefore if is_managed => match before(4)? {
+                0 => before(3)?,
+                at => return values(at),
+            },
+            AttributesPlace::OneBefore if is_managed => match before(3)? {
+                tagged if tagged & 1 == 1 => return values(tagged.checked_add(1)?),
+                dict => dict,
+            },
+            AttributesPlace::Behind if is_managed => match before(3)? {
+                0 if of.flags & INLINE_VALUES != 0 => {
+                    return values(object.checked_add(of.size)?.checked_add(self.layout.dict.values)?);
+                }
+                dict => dict,
+            },
+            // Not behind the items of an object of any length.
+            _ if of.dict < of.size && of.dict > 0 => self.memory.word(object.checked_add(of.dict)?)?,
+            _ => return None,
+        };
+        self.dict(dict, ATTRIBUTES, wanted)
+    }
+
+    /// The entries of a module's variables that `wanted` names.
+    pub(super) fn variables(&self, dict: u64, wanted: impl Fn(&str) -> bool) -> Vec<(Arc<str>, u64)> {
+        self.dict(dict, ENTRIES, &wanted).unwrap_or_default()
+    }
+
+    fn dict(&self, dict: u64, most: u64, wanted: &dyn Fn(&str) -> bool) -> Option<Vec<(Arc<str>, u64)>> {
+        let head: [u8; 48] = self.memory.array(dict)?;
+        let values = match word_at(&head, 40)? {
+            0 => 0,
+            at => at.checked_add(self.layout.dict.values)?,
+        };
+        self.entries(word_at(&head, 32)?, values, most, wanted)
+    }
+
+    /// The entries of a table of keys, whose values are in it, or at `values`.
+    fn entries(
+        &self,
+        keys: u64,
+        values: u64,
+        most: u64,
+        wanted: &dyn Fn(&str) -> bool,
+    ) -> Option<Vec<(Arc<str>, u64)>> {
+        let head: [u8; 40] = self.memory.array(keys)?;
+        let (count, entries, has_hash) = if self.layout.dict.is_compact {
+            let [_, index_bits, kind, ..] = *head.get(8..)?.first_chunk::<4>()?;
+            let indices = 1_u64.checked_shl(index_bits.into()).filter(|&bytes| bytes < 1 << 32)?;
+            (word_at(&head, 24)?, indices.checked_add(32)?, kind == 0)
+        } else {
+            let slots = word_at(&head, 8)?;
+            let width = match slots {
+                0..=0xff => 1,
+                0x100..=0xffff => 2,
+                _ => 4,
+            };
+            (word_at(&head, 32)?, slots.checked_mul(width)?.checked_add(40)?, true)
+        };
+        let count = count.min(most);
+        let width = if has_hash { 3 } else { 2 };
+        let table = self.words(keys.checked_add(entries)?, count * width)?;
+        let values = if values == 0 { Vec::new() } else { self.words(values, count)? };
+        let rows = table.chunks_exact(usize::try_from(width).ok()?).enumerate();
+        let found = rows.filter_map(|(place, row)| {
+            let [key, value] = *row.last_chunk()?;
+            let value = values.get(place).copied().unwrap_or(value);
+            if key == 0 || value == 0 {
+                return None;
+            }
+            Some((self.name(key).filter(|name| wanted(name))?, value))
+        });
+        Some(found.collect())
+    }
+
+    /// How far an iterator has come; `None` if it is not a known one.
+    pub(super) fn progress(&self, iterator: u64) -> Option<Progress> {
+        self.progress_within(iterator, WITHIN)
+    }
+
+    fn progress_within(&self, iterator: u64, within: usize) -> Option<Progress> {
+        let place = |offset: u64| self.memory.word(iterator.checked_add(offset)?);
+        let turns = match self.kind(iterator)? {
+            Kind::Range if self.layout.is_tagged => LONGEST_RANGE.checked_sub(place(32)?)?,
+            Kind::Range | Kind::Sequence | Kind::Enumerate => place(16)?,
+            Kind::Zip => {
+                let first = self.items(place(24)?, 1)?.first().copied()?;
+                return self.progress_within(first, within.checked_sub(1)?);
+            }
+            Kind::Generator => return Some(Progress::Generator(iterator)),
+            Kind::Object(of) if of.next != 0 && of.next != self.no_next => return Some(Progress::Object(iterator)),
+            Kind::Object(_) | Kind::Int | Kind::Code | Kind::Other => return None,
+        };
+        i64::try_from(turns).ok().map(Progress::Turns)
+    }
+}

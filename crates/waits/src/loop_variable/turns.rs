@@ -1,0 +1,221 @@
+//! How fast a number counts, from its values at several moments: pure functions of values.
+//!
+//! A counter may begin anew, and a value that was read while the program wrote it may be anything.
+
+use trainmon_rates::levels::{BEYOND_CHANCE, BY_CHANCE, CLEARLY, EACH_MS, NEARLY_ALL, SHORT_INTERVAL_S};
+
+/// The rate covers the readings of this long, nanoseconds: about all that are kept while they come often.
+const RATE_SPAN_NS: u64 = 16_000_000_000;
+/// A counter must have risen between at least this many pairs of readings.
+const RISES: usize = 3;
+/// The same for a variable that is known to count.
+const KNOWN_RISES: usize = 2;
+/// A variable that begins anew between a larger part of the readings may do so several times between two of them.
+const BEGINS_ANEW: f64 = 0.25;
+/// The same where it is known at which number it begins anew: between two readings it must not count a larger part of it.
+const LARGEST_PART_OF_LAP: f64 = 0.5;
+/// A loop that never got further runs within a step: over parts of a batch, or only once.
+const SHORT_LOOP: i64 = 4;
+/// Laps are counted from at least this many pairs of close readings, in which it turned at least this often …
+const LAP_PAIRS: usize = 8;
+const LAP_TURNS: i64 = 16;
+/// … where most of them are shorter than half a lap, and those up to this long rise as fast as the others, seconds: otherwise a lap may
+/// have ended unseen.
+const VERY_CLOSE_S: f64 = 0.1;
+/// At least this many turns of the loop must have been seen.
+const LEAST_TURNS: i64 = 6;
+/// The smallest part of the pairs in which a counter must rise: one that restarts every two seconds rises in half of
+/// them.
+const RISING: f64 = 0.4;
+/// Larger than any step count; seconds since 1970 are larger.
+pub(crate) const LARGEST_COUNT: i64 = 1_000_000_000;
+/// Median number of turns between two readings for a counter that restarts now and then; below this, one that cycles
+/// through a few numbers looks the same.
+const LONG_RUN: f64 = 5.0;
+/// A few turns: this many must lie between two close readings before an unmoved variable shows that it rises in lumps,
+/// and the newest value is believed only up to this many times the median rate.
+const FEW_TURNS: f64 = 3.0;
+
+/// Between two readings.
+#[derive(Debug, Clone, Copy)]
+struct Pair {
+    ended_ns: u64,
+    seconds: f64,
+    rise: i64,
+}
+
+impl Pair {
+    fn rate(self) -> f64 {
+        self.rise as f64 / self.seconds
+    }
+
+    /// The rise if it began anew after `lap` turns where it fell.
+    fn rise_over(self, lap: i64) -> i64 {
+        if self.rise < 0 { self.rise.saturating_add(lap) } else { self.rise }
+    }
+
+    /// Whether the readings are close enough to show if the variable rises by ones or in lumps.
+    fn is_close(self) -> bool {
+        self.seconds < SHORT_INTERVAL_S
+    }
+}
+
+/// Counted per second by a variable that is known to count, up to `total` if that is known, and then anew; `None` before it rose a few
+/// times, or if it begins anew too often to tell how far it came in between.
+pub(super) fn rate_of_counter(values: &[(u64, i64)], total: Option<i64>) -> Option<f64> {
+    let newest_ns = values.last()?.0;
+    let mut pairs = pairs(values)?;
+    pairs.retain(|pair| newest_ns.saturating_sub(pair.ended_ns) <= RATE_SPAN_NS);
+    let lap = total.or_else(|| lap(values));
+    rate_of_pairs(pairs, lap).or_else(|| rate_of_laps(values, lap?))
+}
+
+fn rate_of_pairs(mut pairs: Vec<Pair>, lap: Option<i64>) -> Option<f64> {
+    let all = pairs.len();
+    pairs.iter_mut().for_each(|pair| pair.rise = pair.rise_over(lap.unwrap_or(0)));
+    pairs.retain(|pair| pair.rise >= 0);
+    let mut rates: Vec<f64> = pairs.iter().filter(|pair| pair.rise > 0).map(|pair| pair.rate()).collect();
+    rates.sort_by(f64::total_cmp);
+    let middle = *rates.get(rates.len() / 2)?;
+    // What counts in lumps rises fastest several times; a value that was read half written rises by far too much, once.
+    let fast = rates.iter().rev().nth(1).map_or(middle, |second| second.max(middle));
+    pairs.retain(|pair| pair.rate() <= FEW_TURNS * (fast + 1.0 / pair.seconds));
+    let longest_s = pairs.iter().map(|pair| pair.seconds).fold(0.0, f64::max);
+    let is_lap_too_short = lap.is_some_and(|lap| middle * longest_s > LARGEST_PART_OF_LAP * lap as f64);
+    let begins_too_often = (all - pairs.len()) as f64 > BEGINS_ANEW * all as f64;
+    let (turns, seconds) = pairs.iter().fold((0, 0.0), |sum, pair| (sum.0 + pair.rise, sum.1 + pair.seconds));
+    let is_known = rates.len() >= KNOWN_RISES && seconds > 0.0 && !begins_too_often && !is_lap_too_short;
+    is_known.then(|| turns as f64 / seconds)
+}
+
+/// Turns per second of a loop that begins anew after `lap` turns, faster than it is read, by readings close to each other; `None` if a lap may
+/// have ended unseen between two of them.
+pub(super) fn rate_of_laps(values: &[(u64, i64)], lap: i64) -> Option<f64> {
+    let newest_ns = values.last()?.0;
+    let mut close = pairs(values)?;
+    close.retain(|pair| pair.is_close() && newest_ns.saturating_sub(pair.ended_ns) <= RATE_SPAN_NS);
+    close.iter_mut().for_each(|pair| pair.rise = pair.rise_over(lap));
+    let sum = |pairs: &[Pair]| pairs.iter().fold((0, 0.0), |sum, pair| (sum.0 + pair.rise, sum.1 + pair.seconds));
+    let (very_close, others): (Vec<Pair>, Vec<Pair>) = close.iter().partition(|pair| pair.seconds < VERY_CLOSE_S);
+    let ((turns, seconds), (few, briefly)) = (sum(&others), sum(&very_close));
+    let expected = turns as f64 / seconds * briefly;
+    let agrees = (few as f64 - expected).abs() <= (CLEARLY * expected).max(FEW_TURNS);
+    let within_half = others.iter().filter(|pair| 2 * pair.rise <= lap).count();
+    let is_known = others.len() >= LAP_PAIRS
+        && very_close.len() >= LAP_PAIRS
+        && turns >= LAP_TURNS
+        && within_half as f64 >= NEARLY_ALL * others.len() as f64
+        && others.iter().fold(0, |unit, pair| greatest_common_divisor(unit, pair.rise)) == 1;
+    (is_known && agrees).then(|| (turns + few) as f64 / (seconds + briefly))
+}
+
+/// Turns per second of the loop counted by this variable; `None` if it is not a counter.
+pub(crate) fn rate(values: &[(u64, i64)]) -> Option<f64> {
+    let mut pairs = pairs(values)?;
+    let far: Vec<Pair> = pairs.iter().copied().filter(|pair| !pair.is_close()).collect();
+    let mut rates: Vec<f64> = far.iter().filter(|pair| pair.rise > 0).map(|pair| pair.rate()).collect();
+    rates.sort_by(f64::total_cmp);
+    let middle = *rates.get(rates.len() / 2)?;
+
+    let begins_anew = pairs.iter().any(|pair| pair.rise < 0);
+    let newest_ns = pairs.last()?.ended_ns;
+    let is_whole = |pair: &Pair| {
+        // Further from the median, the counter restarted in between, unless it is off by whole steps.
+        let spread = (CLEARLY * middle).max(BY_CHANCE / pair.seconds);
+        let sudden = pair.ended_ns == newest_ns && pair.rate() > FEW_TURNS * (middle + 1.0 / pair.seconds);
+        pair.rise >= 0 && !sudden && (!begins_anew || (pair.rate() - middle).abs() <= spread)
+    };
+    let whole: Vec<Pair> = pairs.iter().copied().filter(is_whole).collect();
+
+    let rises: Vec<i64> =
+        whole.iter().filter(|pair| !pair.is_close() && pair.rise > 0).map(|pair| pair.rise).collect();
+    let turns: i64 = rises.iter().sum();
+    let often = rises.len() >= RISES && turns >= LEAST_TURNS && rises.len() as f64 >= RISING * far.len() as f64;
+    let long_runs = !begins_anew || turns as f64 >= LONG_RUN * rises.len() as f64;
+    let counts = often && long_runs && middle <= EACH_MS && rises_by_ones(&whole, middle);
+    let longest_s = pairs.iter().map(|pair| pair.seconds).fold(0.0, f64::max);
+    counts.then(|| {
+        let lap = lap(values).filter(|lap| middle * longest_s <= LARGEST_PART_OF_LAP * *lap as f64);
+        let Some(lap) = lap else { return recent_rate(&whole) };
+        // No lap ends unseen: where it rose less, the loop waited, often because a lap ended.
+        pairs.iter_mut().for_each(|pair| pair.rise = pair.rise_over(lap));
+        pairs.retain(|pair| pair.rate() <= middle + (CLEARLY * middle).max(BY_CHANCE / pair.seconds));
+        recent_rate(&pairs)
+    })
+}
+
+/// How many turns a loop takes before it begins anew, as far as it was seen to come at least twice. One fall alone may be from a value
+/// that was read half written.
+pub(super) fn lap(values: &[(u64, i64)]) -> Option<i64> {
+    let possible = || values.iter().map(|(_, value)| *value).filter(|value| (0..=LARGEST_COUNT).contains(value));
+    let (largest, least) = possible().max().zip(possible().min())?;
+    let fell = possible().zip(possible().skip(1)).filter(|(before, after)| after < before && 2 * before >= largest);
+    (fell.count() > 1).then_some(largest - least + 1)
+}
+
+/// Whether a loop gets beyond a few turns.
+pub(crate) fn is_long(values: &[(u64, i64)]) -> bool {
+    let of_values = || values.iter().map(|(_, value)| *value);
+    of_values()
+        .max()
+        .zip(of_values().min())
+        .is_some_and(|(largest, least)| largest.saturating_sub(least) > SHORT_LOOP)
+}
+
+/// Whether a counter moved over the last three readings: two of them have a window of the sampler in between.
+pub(super) fn rises_still(values: &[(u64, i64)]) -> bool {
+    let newest = values.iter().rev().take(3).map(|(_, value)| value);
+    newest.clone().min() < newest.max()
+}
+
+/// The pairs of consecutive readings; `None` if too many values cannot be counts.
+fn pairs(values: &[(u64, i64)]) -> Option<Vec<Pair>> {
+    let mut possible: Vec<(u64, i64)> =
+        values.iter().copied().filter(|(_, value)| (0..=LARGEST_COUNT).contains(value)).collect();
+    // py-spy does not stop the program, so now and then it reads a half-written value.
+    if (values.len() - possible.len()) as f64 > BEYOND_CHANCE * values.len() as f64 {
+        return None;
+    }
+    without_peaks(&mut possible);
+    let pair = |pair: &[(u64, i64)]| {
+        let [(began_ns, before), (ended_ns, after)] = *pair else { return None };
+        let seconds = ended_ns.checked_sub(began_ns)? as f64 / 1e9;
+        (seconds > 0.0).then_some(Pair { ended_ns, seconds, rise: after - before })
+    };
+    Some(possible.windows(2).filter_map(pair).collect())
+}
+
+/// Whether no number divides all rises, and the value rises steadily, not in lumps.
+fn rises_by_ones(whole: &[Pair], middle: f64) -> bool {
+    let unit = whole.iter().fold(0, |unit, pair| greatest_common_divisor(unit, pair.rise));
+    let close = whole.iter().filter(|pair| pair.is_close() && pair.seconds * middle >= FEW_TURNS);
+    let (unmoved, all) = close.fold((0, 0), |(unmoved, all), pair| (unmoved + usize::from(pair.rise == 0), all + 1));
+    unit == 1 && (unmoved < 2 || 2 * unmoved <= all)
+}
+
+/// Turns per second over the newest of the pairs, which have nonzero lengths.
+fn recent_rate(whole: &[Pair]) -> f64 {
+    let newest_ns = whole.last().map_or(0, |pair| pair.ended_ns);
+    let recent = whole.iter().rev().take_while(|pair| newest_ns.saturating_sub(pair.ended_ns) <= RATE_SPAN_NS);
+    let (turns, seconds) =
+        recent.fold((0, 0.0), |(turns, seconds), pair| (turns + pair.rise, seconds + pair.seconds));
+    turns as f64 / seconds
+}
+
+/// Removes values between two others that are both smaller and in order: they were half written.
+fn without_peaks(values: &mut Vec<(u64, i64)>) {
+    let mut at = 1;
+    while let Some([(_, before), (_, value), (_, after)]) =
+        values.get(at - 1..at + 2).and_then(|three| three.first_chunk())
+    {
+        if value > after && before <= after {
+            values.remove(at);
+        } else {
+            at += 1;
+        }
+    }
+}
+
+fn greatest_common_divisor(a: i64, b: i64) -> i64 {
+    if b == 0 { a } else { greatest_common_divisor(b, a % b) }
+}

@@ -1,0 +1,189 @@
+//! What a real Python counts, read from its memory: every version that is installed is asked.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use trainmon_sample::{FrameLocals, LocalsSample, ProcessId};
+use trainmon_sources::process::stat_of;
+use trainmon_sources::python::PythonMemory;
+
+use crate::process::installed;
+
+/// It says when it is where all of its loops are in their third turn, and stays there.
+const PROGRAM: &str = r#"
+import time
+
+class Loader:
+    """Iterates, as torch's loader does, and keeps what it yielded in an attribute."""
+    def __init__(self, items):
+        self.items, self._num_yielded = items, 0
+    def __iter__(self):
+        return self
+    def __next__(self):
+        self._num_yielded += 1
+        return self.items[self._num_yielded - 1]
+
+def numbered(items):
+    n = 0
+    for item in items:
+        yield item
+        n += 1
+
+class Trainer:
+    def __init__(self):
+        self.global_step, self.batch_size, self.secret = 41, 32, 4321
+
+    def fit(self, loader):
+        large, negative, text = 2**40 + 7, -3, "größer als ASCII"
+        with open("/dev/null"):
+            for batch in loader:
+                self.global_step += 1
+                if batch == 30:
+                    self.step(batch)
+
+    def step(self, batch):
+        for part in range(10, 100, 10):
+            for number, other in enumerate("abcdef"):
+                for pair in zip([1, 2, 3, 4], "abcd"):
+                    for item in numbered([5, 6, 7, 8]):
+                        if (part, number, pair[0], item) == (30, 2, 3, 7):
+                            print("there", flush=True)
+                            time.sleep(100)
+
+done = 2**30 + 5
+CONSTANT, _hidden = 77, 78
+for epoch in (10, 20, 30):
+    if epoch == 30:
+        Trainer().fit(Loader([10, 20, 30, 40]))
+"#;
+
+/// The program, once it is where it stays; killed when dropped.
+struct Program(Child);
+
+impl Program {
+    fn start(python: &Path, folder: &Path) -> Self {
+        let file = folder.join("counts.py");
+        fs::write(&file, PROGRAM).unwrap();
+        let mut child = Command::new(python).arg(&file).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "there\n");
+        Self(child)
+    }
+
+    fn id(&self) -> ProcessId {
+        let pid = self.0.id();
+        ProcessId { pid, start_ticks: stat_of(Path::new("/proc"), pid).unwrap().start_ticks }
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The installed versions, and what each calls itself.
+fn every_python() -> Vec<(PathBuf, u32)> {
+    let names = ["python3", "python3.9", "python3.10", "python3.11", "python3.12", "python3.13", "python3.14"];
+    let version = |python: PathBuf| {
+        let asked = Command::new(&python).args(["-c", "import sys; print(sys.version_info[1])"]).output().ok()?;
+        Some((python, String::from_utf8(asked.stdout).ok()?.trim().parse().ok()?))
+    };
+    names
+        .into_iter()
+        .filter_map(installed)
+        .filter_map(version)
+        .filter(|(_, minor)| (9..=14).contains(minor))
+        .collect()
+}
+
+/// Reads until it is asleep: before that its frames may change.
+fn read(id: ProcessId) -> LocalsSample {
+    let until = Instant::now() + Duration::from_secs(20);
+    loop {
+        let found = PythonMemory::find(Path::new("/proc"), id).and_then(|python| python.read(Path::new("/proc")));
+        match found {
+            Some(read) if read.threads.iter().any(|thread| thread.frames.len() == 3) => return read,
+            found => assert!(Instant::now() < until, "{found:?}"),
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn number(frame: &FrameLocals, name: &str) -> Option<i64> {
+    frame.numbers.iter().find(|(known, _)| **known == *name).map(|(_, value)| *value)
+}
+
+#[test]
+fn loops_variables_attributes_and_a_modules_names_are_read() {
+    for (python, minor) in every_python() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = Program::start(&python, folder.path());
+        let read = read(program.id());
+        let thread = &read.threads[0];
+        assert!(thread.is_main && thread.tid == Some(program.0.id()), "3.{minor}: {thread:?}");
+        let functions: Vec<&str> = thread.frames.iter().map(|frame| &*frame.function).collect();
+        let class = if minor > 10 { "Trainer." } else { "" };
+        assert_eq!(functions, ["<module>", &format!("{class}fit"), &format!("{class}step")], "3.{minor}");
+        assert!(thread.frames.iter().all(|frame| frame.file.ends_with("/counts.py")), "3.{minor}");
+        let [module, fit, step] = thread.frames.first_chunk().unwrap();
+        let is = |frame: &FrameLocals, name: &str, value: i64| {
+            assert_eq!(number(frame, name), Some(value), "{name} in 3.{minor}: {frame:?}");
+        };
+        is(module, "epoch", 30);
+        is(module, "done", (1 << 30) + 5);
+        is(module, "for loop", 3);
+        for hidden in ["CONSTANT", "_hidden", "PROGRAM"] {
+            assert_eq!(number(module, hidden), None, "3.{minor}");
+        }
+        is(fit, "batch", 30);
+        is(fit, "large", (1 << 40) + 7);
+        is(fit, "negative", -3);
+        is(fit, "self.global_step", 44);
+        is(fit, "for loop", 3);
+        assert_eq!(number(fit, "self.secret"), None, "it is not called like a count");
+        is(step, "part", 30);
+        // Where a range keeps what is left instead, the third of nine turns has left six.
+        is(step, "for loop", if minor > 11 { (1 << 29) - 6 } else { 3 });
+        is(step, "second for loop", 3);
+        is(step, "third for loop", 3);
+        is(step, "fourth for loop", 3);
+    }
+}
+
+#[test]
+fn a_process_that_is_another_one_or_no_python_is_not_read() {
+    let Some((python, _)) = every_python().into_iter().next() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let program = Program::start(&python, folder.path());
+    let id = program.id();
+    let found = PythonMemory::find(Path::new("/proc"), id).unwrap();
+    assert!(found.read(Path::new("/proc")).is_some());
+    let other = ProcessId { start_ticks: id.start_ticks + 1, ..id };
+    assert!(PythonMemory::find(Path::new("/proc"), other).unwrap().read(Path::new("/proc")).is_none());
+    drop(program);
+    assert!(found.read(Path::new("/proc")).is_none(), "it has ended");
+    let own = ProcessId { pid: std::process::id(), start_ticks: 0 };
+    assert!(PythonMemory::find(Path::new("/proc"), own).is_none());
+}
+
+#[test]
+fn reading_does_not_stop_the_program() {
+    let Some((python, _)) = every_python().into_iter().next() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let program = Program::start(&python, folder.path());
+    let id = program.id();
+    let found = PythonMemory::find(Path::new("/proc"), id).unwrap();
+    for _ in 0..200 {
+        found.read(Path::new("/proc"));
+        let stat = stat_of(Path::new("/proc"), id.pid).unwrap();
+        assert!(!matches!(stat.state, 'T' | 't'), "{}", stat.state);
+    }
+    let status = fs::read_to_string(format!("/proc/{}/status", id.pid)).unwrap();
+    assert!(status.contains("TracerPid:\t0\n"), "{status}");
+}
