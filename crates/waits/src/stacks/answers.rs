@@ -51,7 +51,7 @@ fn server_of(thread: &ThreadStacks, servers: &[Option<&'static str>]) -> Option<
 
 /// What answers requests.
 #[derive(Debug)]
-pub(super) struct Answered {
+pub(super) struct AnsweringCode {
     /// The calls of the user's code.
     pub calls: CallTree,
     /// The libraries of the table in them, with the samples of each.
@@ -59,7 +59,7 @@ pub(super) struct Answered {
 }
 
 /// What answers requests, if the first thread serves. Its threads share the samples of the loop's thread.
-pub(super) fn answered(window: &StackWindow, patterns: &[Pattern], samples: u32) -> Option<Answered> {
+pub(super) fn answered(window: &StackWindow, patterns: &[Pattern], samples: u32) -> Option<AnsweringCode> {
     let servers = servers(window);
     let first = main_thread(window)?;
     server_of(first, &servers).filter(|(_, part)| *part >= 0.5)?;
@@ -84,7 +84,7 @@ pub(super) fn answered(window: &StackWindow, patterns: &[Pattern], samples: u32)
     let index = |at: &u32| usize::try_from(*at).ok();
     let all: u64 = answers.iter().map(|(_, stack)| u64::from(stack.samples)).sum();
     let (mut before, mut given) = (0_u64, 0_u64);
-    let mut found = Answered { calls: CallTree::default(), libraries: BTreeMap::new() };
+    let mut found = AnsweringCode { calls: CallTree::default(), libraries: BTreeMap::new() };
     for (below, stack) in answers {
         before += u64::from(stack.samples);
         let until = before * u64::from(samples) / all.max(1);

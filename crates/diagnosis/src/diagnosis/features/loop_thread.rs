@@ -2,20 +2,21 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+mod kind;
+
 use super::{Device, Span, WeightedMean};
 use crate::diagnosis::code::{SyncParts, at_lock_lines, hottest_functions, hottest_own, sleep_line, sync_lines};
-use crate::diagnosis::job::JobDoes;
 use crate::diagnosis::parts::Hottest;
 use crate::diagnosis::place;
 use crate::diagnosis::thresholds::{BUSY, HARDLY, INLINE_READ, LOST_WAIT, Threshold};
-use trainmon_libraries::{JobKind, Library, LibraryPart};
+use trainmon_libraries::JobKind;
 use trainmon_sample::{ProcessId, ThreadRole};
 use trainmon_waits::Frame;
 use trainmon_waits::Wait;
+use trainmon_waits::stacks::Activity;
 use trainmon_waits::stacks::ProcessStacks;
 use trainmon_waits::stacks::correction::{Corrected, LoopShares, Measured, correct};
 use trainmon_waits::stacks::sums::StackSums;
-use trainmon_waits::stacks::{Activity, CodeCall};
 use trainmon_waits::time_split::TimeSplit;
 
 /// Its values: shares of its time unless they say otherwise.
@@ -99,9 +100,6 @@ const OF_BATCHES: f64 = 0.2;
 /// Samples in the backward pass or the optimizer that prove a training loop: one or two may be a stack that changed while it
 /// was read.
 const TRAINS: f64 = 3.0;
-/// The smallest part of the samples in the forward pass that learning takes beside it: a backward pass alone takes longer than the
-/// forward pass.
-const OF_FORWARD: f64 = 0.2;
 
 /// What the stacks say of the loop's thread.
 #[derive(Debug, Clone, Default)]
@@ -206,41 +204,6 @@ impl LoopStacks {
         }
         let only_calls = |own: &&Hottest| place::only_calls(&self.sum.calls, own);
         if own.filter(only_calls).is_some() { innermost.or(own) } else { own }
-    }
-
-    /// What the job does.
-    pub fn job(&self) -> JobDoes {
-        let seen = |wanted: &[Activity]| wanted.iter().map(|activity| self.sum.main.get(*activity)).sum::<u32>();
-        let learned = f64::from(seen(&[Activity::Backward, Activity::Optimizer]));
-        // In a loop that waits most of the time, few samples show the model at all.
-        let learns = self.trains() || learned > 0.0 && learned >= OF_FORWARD * f64::from(seen(&[Activity::Forward]));
-        let acts = f64::from(seen(&[Activity::Environment])) >= TRAINS;
-        let by_code = match (learns, acts) {
-            (true, true) => Some(JobKind::ReinforcementLearning),
-            (true, false) => Some(JobKind::Training),
-            (false, _) if self.predicts() => Some(JobKind::Inference),
-            (false, _) => None,
-        };
-        JobDoes::new(|library| self.part_in(library), by_code)
-    }
-
-    /// The part of the samples in which a library of the table runs the loop.
-    pub fn part_in(&self, library: &str) -> f64 {
-        let samples = self.sum.libraries.get(library).copied().unwrap_or(0);
-        f64::from(samples) / f64::from(self.samples.max(1))
-    }
-
-    /// The part of the loop's own time in functions of the user's that a library calls for each row or group.
-    pub fn for_each_row(&self) -> f64 {
-        let calls_each = |call: &CodeCall| Library::part(&call.file, &call.function) == Some(LibraryPart::EachRow);
-        f64::from(self.sum.calls.called_by(calls_each)) / f64::from(self.sum.calls.samples.max(1))
-    }
-
-    /// The part of the loop's own time in which a library waits for tasks in other processes.
-    pub fn for_tasks(&self) -> f64 {
-        let waits = |call: &&CodeCall| Library::part(&call.file, &call.function) == Some(LibraryPart::TaskWait);
-        let samples: u32 = self.sum.calls.calls.iter().filter(waits).map(|call| call.samples).sum();
-        f64::from(samples) / f64::from(self.sum.calls.samples.max(1))
     }
 
     /// Share at lines that wait for the GPU.
