@@ -10,7 +10,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::outcome::{finish, not_seen, verdict};
-use crate::process::{Target, fake_py_spy, signal, state, trainmon, until};
+use crate::process::{Target, fake_py_spy, installed, signal, state, trainmon, until};
 
 /// A folder with a stand-in for py-spy that behaves as `mode` says (see `support/fake_py_spy.sh`), and what it writes.
 fn stand_in(mode: &str, document: &[u8]) -> (tempfile::TempDir, PathBuf) {
@@ -140,4 +140,41 @@ fn a_trainmon_that_is_killed_leaves_no_py_spy_behind() {
     for pid in pids {
         until(&format!("{pid} has gone"), || state(pid).is_none());
     }
+}
+
+/// Computes in turns of 40 ms, without a variable that counts them, in epochs of 300 turns.
+const LOOP_WITHOUT_COUNTER: &str = r#"
+import time
+def batches():
+    for _ in range(300):
+        yield bytes(1000)
+def epoch():
+    for batch in batches():
+        until = time.perf_counter() + 0.04
+        while time.perf_counter() < until:
+            sum(batch)
+while True:
+    epoch()
+"#;
+
+#[test]
+fn a_loop_without_a_counter_counts_itself_without_py_spy() {
+    let Some(python) = installed("python3") else { return eprintln!("left out: python3 is not installed") };
+    let (folder, py_spy) = stand_in("document", b"");
+    let file = folder.path().join("train.py");
+    fs::write(&file, LOOP_WITHOUT_COUNTER).unwrap();
+    let target = Target::start(python.to_str().unwrap(), &[file.to_str().unwrap()]);
+    let mut watching = trainmon(&["diagnose", "--pid", &target.pid(), "--duration", "9s", "--json", "--py-spy"]);
+    watching.arg(&py_spy);
+    let verdict: Value = serde_json::from_slice(&finish(watching).stdout).unwrap();
+    let steps = &verdict["steps"];
+    assert_eq!(steps["source"], "for loop in epoch (train.py)", "{verdict:#}");
+    // On a busy machine a turn may last longer.
+    let per_s = steps["per_s"].as_f64().unwrap();
+    assert!(per_s > 1.0 && per_s < 27.0, "{per_s}");
+    assert_ne!(verdict["phase"], "validation");
+
+    let without = trainmon(&["diagnose", "--pid", &target.pid(), "--duration", "6s", "--json", "--no-stacks"]);
+    let verdict: Value = serde_json::from_slice(&finish(without).stdout).unwrap();
+    assert_eq!(verdict["steps"]["per_s"], Value::Null, "its memory is not read");
 }

@@ -76,10 +76,29 @@ named_enum! {
 
 impl StepUnit {
     /// One of them: `step`, `tree`.
-    pub fn one(self) -> &'static str {
+    fn one(self) -> &'static str {
         match self {
             Self::Batch => "batch",
             other => other.word().trim_end_matches('s'),
+        }
+    }
+
+    /// What a time is of: `a step`, `an iteration`.
+    pub fn each(self) -> String {
+        let article = if matches!(self, Self::EnvironmentStep | Self::Iteration) { "an" } else { "a" };
+        format!("{article} {}", self.one())
+    }
+
+    /// How often, as the heading of a chart: `trees/s`.
+    pub fn per_s(self) -> &'static str {
+        match self {
+            Self::Step => "steps/s",
+            Self::Tree => "trees/s",
+            Self::EnvironmentStep => "environment steps/s",
+            Self::Row => "rows/s",
+            Self::Iteration => "iterations/s",
+            Self::Trial => "trials/s",
+            Self::Batch => "batches/s",
         }
     }
 }
@@ -318,7 +337,8 @@ mod tests {
     fn what_is_counted_has_its_unit() {
         let mut counters = Library::counters("/v/site-packages/xgboost/training.py", "train");
         assert_eq!(counters.next().map(|(_, counter)| (counter.variable, counter.unit)), Some(("i", StepUnit::Tree)));
-        assert_eq!(StepUnit::Tree.one(), "tree");
-        assert_eq!(StepUnit::Batch.one(), "batch");
+        assert_eq!(StepUnit::Tree.each(), "a tree");
+        assert_eq!(StepUnit::Batch.each(), "a batch");
+        assert_eq!(StepUnit::EnvironmentStep.each(), "an environment step");
     }
 }

@@ -702,7 +702,13 @@ pub(super) const LIBRARIES: &[Library] = &[
         ),
         // It begins anew with each epoch.
         counters: &[counter(code("gensim/models/word2vec.py", "_log_epoch_progress"), "example_count", Row)],
-        parts: &[],
+        parts: &[(
+            Fit,
+            code(
+                "gensim/models/word2vec.py, gensim/models/fasttext.py, gensim/models/doc2vec.py",
+                "_do_train_job _do_train_epoch",
+            ),
+        )],
         settings: &[
             (Device, ""),
             (Workers, "workers"),

@@ -141,6 +141,7 @@ mod tests {
                 variable: "step in train (train.py)".into(),
                 place: None,
                 unit: Default::default(),
+                ..CountedSteps::default()
             };
             let mut frame = frame(second);
             frame.ranks[0].steps = None;

@@ -11,8 +11,8 @@ use trainmon_base::text::format::{
     SURE, UNMEASURED, largest_first, precise, precise_in_unit, step_time, sureness, whole_percent as percent,
 };
 use trainmon_diagnosis::diagnosis::verdict::{
-    Advice, Class, Evidence, Finding, GpuIdle, Hottest, MainThread, Phase, Rank, Stages, StepSource, Steps, Subject,
-    Unavailable, WorkerVerdict,
+    Advice, Class, Evidence, Finding, GpuIdle, Hottest, MainThread, Phase, PlaceOf, Rank, Stages, StepSource, Steps,
+    Subject, Unavailable, WorkerVerdict,
 };
 use trainmon_diagnosis::diagnosis::{Verdict, causes};
 use trainmon_profiles::account::ProfileSource;
@@ -126,7 +126,7 @@ fn advice(verdict: &Verdict) -> Section {
 
 /// What to do one after the other, with the step time that is left.
 fn plan(verdict: &Verdict) -> Section {
-    let unit = verdict.steps.unit.one();
+    let unit = verdict.steps.unit;
     let points = verdict.plan.iter().map(|step| point(&step.title, step.left(unit)));
     Section::new("Plan: one after the other", SectionBody::Steps(points.collect()))
 }
@@ -145,17 +145,19 @@ fn job(verdict: &Verdict) -> Section {
     Section::detail("Kind of job", SectionBody::Text(text.unwrap_or_default()))
 }
 
-/// The path of the loop's own time, from the user's line inwards.
+/// The path of the time, from the user's line inwards.
 fn place(verdict: &Verdict) -> Section {
     let indent = |depth: usize| if depth == 0 { String::new() } else { format!("{}└ ", "  ".repeat(depth - 1)) };
     let line = |(depth, place): (usize, &Hottest)| {
         (format!("{:>3}%  {}", percent(place.share), indent(depth)), place.to_string())
     };
     let lines = verdict.place.iter().enumerate().map(line);
-    Section::new(
-        "Where the loop is in the code, outside waits for data and the GPU",
-        SectionBody::Tree(lines.collect()),
-    )
+    let title = match verdict.place_of {
+        PlaceOf::Loop => "Where the loop is in the code, outside waits for data and the GPU",
+        PlaceOf::Workers => "Where the workers are in the code, whose batches the loop waits for",
+        PlaceOf::Threads => "Where the threads that the loop waits for are in the code",
+    };
+    Section::new(title, SectionBody::Tree(lines.collect()))
 }
 
 fn capitalized(words: &str) -> String {

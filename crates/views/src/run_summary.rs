@@ -61,7 +61,8 @@ pub struct RunSummary<'r> {
 /// `285 steps in 22 s of training, 13 per second`; `None` if no steps are known.
 pub fn steps_words(steps: &TrainedSteps) -> Option<String> {
     let rate = precise(steps.per_s()?);
-    Some(format!("{:.0} steps in {} of training, {rate} per second", steps.count, duration(steps.seconds)))
+    let TrainedSteps { count, seconds, unit } = *steps;
+    Some(format!("{count:.0} {} in {} of training, {rate} per second", unit.word(), duration(seconds)))
 }
 
 /// The numbers of a summary; unknown ones are null.

@@ -182,6 +182,9 @@ pub struct CountedSteps {
     /// What is counted.
     #[serde(default)]
     pub unit: StepUnit,
+    /// They are turns of a `for` loop without a counter of its own. It may also prepare data, or validate.
+    #[serde(default)]
+    pub by_loop: bool,
 }
 
 /// A wait for a batch, and its place in the run.

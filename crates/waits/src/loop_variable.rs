@@ -83,9 +83,9 @@ impl LoopVariable {
         if is_old { None } else { Some(self.found.as_ref()?.steps.clone()) }
     }
 
-    /// The frame that runs the loop, as long as it takes steps: everything called from it is part of a step.
+    /// The frame that runs the loop, as long as it takes steps that are known to be some: everything called from it is part of a step.
     pub(super) fn stepping(&self) -> Option<&FrameLocals> {
-        self.found.as_ref().filter(|found| found.turns).map(|found| &found.frame)
+        self.found.as_ref().filter(|found| found.turns && !found.steps.by_loop).map(|found| &found.frame)
     }
 
     /// Takes a new reading of the process, whose loop runs in the thread `tid`.
@@ -126,7 +126,7 @@ impl LoopVariable {
                 counter.total.and_then(|total| self.values_anywhere(frame, total).last().map(|(_, total)| *total));
             let per_s = rate_of_counter(&values, total)?;
             let variable = shown(counter.variable, frame);
-            let steps = CountedSteps { per_s, variable, place: None, unit: counter.unit };
+            let steps = CountedSteps { per_s, variable, place: None, unit: counter.unit, by_loop: false };
             Some(FoundVariable { steps, frame: frame.clone(), turns: rises_still(&values) })
         })
     }
@@ -157,7 +157,8 @@ impl LoopVariable {
             });
             let (per_s, name, turns) = rates.max_by(|a, b| a.0.total_cmp(&b.0))?;
             let place = self.turn_of(depth, frame, name);
-            let steps = CountedSteps { per_s, variable: shown(name, frame), place, unit: StepUnit::Step };
+            let steps =
+                CountedSteps { per_s, variable: shown(name, frame), place, unit: StepUnit::Step, by_loop: false };
             Some(FoundVariable { steps, frame: (*frame).clone(), turns })
         })
     }
@@ -172,7 +173,8 @@ impl LoopVariable {
         let mut running = loops.filter(|(_, _, values)| nearly_always(values) && is_long(values));
         let (name, frame, values) = running.next()?;
         let per_s = rate(&values).or_else(|| rate_of_laps(&values, lap(&values)?))?;
-        let steps = CountedSteps { per_s, variable: shown(name, frame), place: None, unit: StepUnit::Step };
+        let steps =
+            CountedSteps { per_s, variable: shown(name, frame), place: None, unit: StepUnit::Step, by_loop: true };
         Some(FoundVariable { steps, frame: frame.clone(), turns: rises_still(&values) })
     }
 
@@ -386,9 +388,9 @@ mod tests {
         assert_eq!(rate_of_counter(&values(|_| 7), None), None);
     }
 
-    /// Moments of three readings a second, close to each other, milliseconds.
+    /// Moments of three readings close to each other, again and again, milliseconds.
     fn bursts() -> impl Iterator<Item = u64> {
-        (0..15).flat_map(|second| [0, 53, 255].map(|ms| second * 1009 + ms))
+        (0..17).flat_map(|second| [0, 42, 155].map(|ms| second * 909 + ms))
     }
 
     fn found_in_bursts(frames: impl Fn(f64) -> Vec<FrameLocals>) -> Option<CountedSteps> {
@@ -415,6 +417,10 @@ mod tests {
             assert!((steps.per_s / per_s - 1.0).abs() < 0.06, "{batches} batches: {}", steps.per_s);
         }
         assert!(epochs(300.0, 10).is_none(), "several epochs between any two readings");
+        assert_eq!(
+            found_in_bursts(|s| vec![frame("train", &[("step", turns(s, 41.0) % 15)])]).map(|steps| steps.per_s),
+            None
+        );
     }
 
     #[test]
@@ -426,6 +432,14 @@ mod tests {
         for steps in [by_loop, by_variable] {
             assert!((steps.per_s / (40.0 / 3.0) - 1.0).abs() < 0.1, "{} by {}", steps.per_s, steps.variable);
         }
+    }
+
+    #[test]
+    fn a_known_counter_that_begins_anew_between_most_readings() {
+        let values: Vec<(u64, i64)> =
+            bursts().map(|ms| (ms * 1_000_000, turns(ms as f64 / 1000.0, 41.0) % 15)).collect();
+        let found = rate_of_counter(&values, None);
+        assert!(found.is_none_or(|per_s| (per_s / 41.0 - 1.0).abs() < 0.1), "{found:?}");
     }
 
     #[test]

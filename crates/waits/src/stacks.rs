@@ -31,6 +31,7 @@ use reading::{
 };
 pub(super) use threads::{PythonThread, python_threads};
 use trainmon_libraries::Library;
+use trainmon_rates::levels::NEARLY_ALL;
 use trainmon_sample::loop_profile::TRACE_FILE;
 use trainmon_sample::stacks::{is_installed, is_user_code};
 use trainmon_sample::{
@@ -93,11 +94,16 @@ pub struct ProcessStacks {
     /// For a training process: samples of its other threads at work in Python, and how many of them show batches being
     /// made.
     pub aside: (u32, u32),
+    /// For a training process: samples of its other threads in what a library fits a model with.
+    pub fits_aside: u32,
     /// Places of the loop's or first thread: for one window the most frequent first, at most 32; for a sum in the order
     /// of files and lines.
     pub places: Vec<CodePlace>,
-    /// For a training process: the calls of its loop's or first thread, without its waits for batches, the GPU and other ranks.
+    /// The calls of its loop's or first thread, without its waits for batches, the GPU and other ranks; for a worker, those that
+    /// make batches.
     pub calls: CallTree,
+    /// For a training process: the calls of its other threads that make batches or fit a model.
+    pub calls_aside: CallTree,
     /// For a training process: the libraries that run its loop or hand out its batches, by name, with the samples of each.
     pub libraries: BTreeMap<Arc<str>, u32>,
 }
@@ -168,6 +174,8 @@ fn process_stacks(
     if is_rank {
         (out.calls, out.libraries) = code(window, &done);
         out.add_answers(window, &patterns, main);
+    } else {
+        out.calls = calls_of_worker(window, &patterns, &done);
     }
     let waited = waits_for_threads.iter().fold(0_u32, |sum, did| sum.saturating_add(did.samples));
     let theirs = meanwhile(window, &patterns, main, waited);
@@ -180,10 +188,14 @@ fn process_stacks(
     out.mixed = window.frames.iter().any(in_mixed_precision);
     out.queue_thread = queue_thread(window, &patterns);
     if is_rank {
-        out.aside = at_work(window, &patterns, main);
+        let aside = at_work(window, &patterns, main);
+        (out.aside, out.fits_aside, out.calls_aside) = ((aside.works, aside.makes_batches), aside.fits, aside.calls);
     }
     out
 }
+
+/// As many samples of something may be stacks that changed while they were read.
+const TORN: u32 = 2;
 
 impl ProcessStacks {
     /// Of a server, what its threads do.
@@ -198,6 +210,14 @@ impl ProcessStacks {
             let known = self.libraries.entry(name.into()).or_default();
             *known = (*known).max(samples);
         }
+    }
+
+    /// Whether the loop does nothing but validate: no training, and no batches outside of it.
+    pub fn only_validates(&self) -> bool {
+        let trains = [self.main.get(Activity::Backward), self.main.get(Activity::Optimizer), self.fed];
+        let all = self.main.total() as f64;
+        let torn = trains.into_iter().fold(0, u32::saturating_add) <= TORN;
+        self.validation > 0 && f64::from(self.validation) >= NEARLY_ALL * all && torn
     }
 
     /// Counts samples of a stack by what it shows besides an activity.
@@ -236,6 +256,22 @@ fn code(window: &StackWindow, done: &[(Activity, &StackCount)]) -> (CallTree, BT
         }
     }
     (calls.cut(), libraries)
+}
+
+/// The calls of a worker in its stacks, from what fetches a batch inwards.
+fn calls_of_worker(window: &StackWindow, patterns: &[Pattern], done: &[(Activity, &StackCount)]) -> CallTree {
+    let mut calls = CallTree::default();
+    for (activity, stack) in done.iter().filter(|(activity, _)| is_work(*activity)) {
+        let at = |frame: &u32| usize::try_from(*frame).unwrap_or(usize::MAX);
+        let fetches = |frame: &u32| patterns.get(at(frame)) == Some(&Pattern::Fetch);
+        let inside = stack.frames.iter().position(fetches).unwrap_or(stack.frames.len());
+        let frames = stack.frames.iter().take(inside).filter_map(|frame| window.frames.get(at(frame)));
+        let told: Vec<&StackFrame> = frames.filter(|frame| call_tree::is_told(frame)).collect();
+        if *activity != Activity::Import {
+            calls.add_stack(told.into_iter(), stack.samples);
+        }
+    }
+    calls.cut()
 }
 
 /// Whether the loop's thread does something of its own, rather than wait for a batch, the GPU or other ranks.

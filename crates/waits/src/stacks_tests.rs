@@ -67,6 +67,17 @@ fn waiting_and_receiving() {
 }
 
 #[test]
+fn the_calls_of_a_worker_begin_where_it_fetches() {
+    let fetches = ["T/utils/data/_utils/fetch.py:54 fetch", "T/utils/data/_utils/worker.py:351 _worker_loop"];
+    let forked = ["T/utils/data/dataloader.py:1100 __iter__", "/home/me/train.py:30 main"];
+    let works = [&["/home/me/data.py:9 warp", "/home/me/data.py:20 __getitem__"], &fetches[..], &forked[..]].concat();
+    let rests = [&["P/threading.py:331 wait", "P/queue.py:180 Queue.get"], &fetches[1..], &forked[..]].concat();
+    let calls = process_stacks(&window(10, &[(&works, 8), (&rests, 30)]), ProcessRole::Worker, (None, None)).calls;
+    let functions: Vec<_> = calls.calls.iter().map(|call| (&*call.function, call.samples)).collect();
+    assert_eq!((functions, calls.samples), (vec![("__getitem__", 8), ("warp", 8)], 8));
+}
+
+#[test]
 fn other_threads_are_seen_to_make_batches_or_something_else() {
     let aside = |others: &[(&[&str], u32)]| {
         let mut all = window(10, &[(&["P/threading.py:331 wait", "/home/me/train.py:30 main"], 9)]);

@@ -12,6 +12,7 @@ use super::class::{Class, Phase};
 use super::evidence::evidence;
 use super::features::{Features, LoopStacks};
 use super::plan::plan;
+use super::shown_place::shown;
 use super::stalls;
 use super::subject::Subject;
 use super::summary::summary;
@@ -42,6 +43,7 @@ pub(super) fn verdict(context: &Context, judgment: &Judgment, window: &Features,
         if is_training(judgment) { Ceiling::from_window(window, spec, &Capacity::left(&window.cpu)) } else { None };
     let advice = advice((judgment, context.pid), spec, window, ceiling);
     let plan = plan(judgment, &advice, window);
+    let (place_of, place) = shown(window);
     Verdict {
         schema: 1,
         trainmon: env!("CARGO_PKG_VERSION").into(),
@@ -59,7 +61,8 @@ pub(super) fn verdict(context: &Context, judgment: &Judgment, window: &Features,
         steps: steps(judgment, window),
         main_thread: stacks.map(main_thread),
         job: window.does.clone(),
-        place: stacks.map(|stacks| stacks.place.clone()).unwrap_or_default(),
+        place,
+        place_of,
         workers: workers(judgment, window),
         evidence: evidence(judgment, spec, window),
         advice,
@@ -139,8 +142,9 @@ fn steps(judgment: &Judgment, window: &Features) -> Steps {
     let steps = &window.steps;
     let rate = if judgment.class != Class::Idle { steps.rate() } else { None };
     let by_variable = || {
-        let variable = &steps.counted.as_ref()?.variable;
-        Some(StepSource::Variable(format!("variable {}", sanitize(variable))))
+        let counted = steps.counted.as_ref()?;
+        let what = if counted.by_loop { "" } else { "variable " };
+        Some(StepSource::Variable(format!("{what}{}", sanitize(&counted.variable))))
     };
     Steps {
         per_s: rate.map(|rate| round(rate, 3)),

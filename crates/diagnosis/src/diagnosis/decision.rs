@@ -73,8 +73,32 @@ fn smaller_parts(case: &RuleInput<'_>, judgment: &mut Judgment) {
         let share = Some(round(lost, 3));
         judgment.others.extend(is_new.then_some(Finding { class: less.class, share, ..finding }));
     }
+    if let Some(beside) = beside_the_model(case, judgment) {
+        judgment.others.retain(|other| other.cause != beside.cause);
+        judgment.others.push(beside);
+    }
     judgment.others.extend(saving_between(case, judgment));
     judgment.others.extend(validation_between(case));
+}
+
+/// Without a GPU, the model and the loop's own code can both take a large part of its work: then each is a limit.
+fn beside_the_model(case: &RuleInput<'_>, judgment: &Judgment) -> Option<Finding> {
+    if !case.has_no_device() {
+        return None;
+    }
+    let (own, model) = case.main.stacks.as_ref()?.beside_the_model()?;
+    let (cause, share, text) = match judgment.cause? {
+        Cause::CpuTraining => {
+            let text = format!("the loop also does its own work {} of the time", percent(own));
+            (Cause::MainThread, own, text)
+        }
+        Cause::MainThread => {
+            let text = format!("the model also computes on the CPU {} of the time", percent(model));
+            (Cause::CpuTraining, model, text)
+        }
+        _ => return None,
+    };
+    Some(Finding { share: Some(round(share, 3)), ..Finding::new(cause, judgment.confidence * GUESSED.value, text) })
 }
 
 /// The time that saving takes beside a larger loss.
@@ -89,18 +113,17 @@ fn saving_between(case: &RuleInput<'_>, judgment: &Judgment) -> Option<Finding> 
 
 /// A validation that takes much of the loop's time and alternates with training too often to be a phase.
 fn validation_between(case: &RuleInput<'_>) -> Option<Finding> {
-    let stacks = case.main.stacks.as_ref()?;
-    let share = stacks.validated.min(stacks.validating(case.known.has_trained));
-    if share < CLEARLY_LOST {
+    let lost = case.main.stacks.as_ref()?.validates();
+    if lost < CLEARLY_LOST {
         return None;
     }
-    let share = percent(share);
+    let share = percent(lost);
     let text = format!("validation takes {share} of the loop's time: validate less often, or on part of the set");
     Some(Finding {
         class: Class::Idle,
         confidence: PERHAPS.value,
         text,
-        share: Some(stacks.validated),
+        share: Some(round(lost, 3)),
         ..Finding::default()
     })
 }
@@ -216,7 +239,7 @@ fn qualify(case: &RuleInput<'_>, judgment: &mut Judgment) {
         less_sure(INFERRED, why);
     }
     if judgment.phase == Phase::Training && !is_proven(window, case.known) {
-        let why = "neither steps, workers, GPU use nor frames of a model were seen, so the job may still be starting";
+        let why = "neither an optimizer's steps, workers, GPU use nor frames of a model were seen, so the job may still be starting";
         less_sure(GUESSED, why);
     }
     if matches!(judgment.class, Class::DataLoader | Class::Io)

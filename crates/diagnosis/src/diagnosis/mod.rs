@@ -34,6 +34,7 @@ pub mod ranks;
 mod requests;
 mod restarts;
 mod rhythm;
+mod shown_place;
 mod signals;
 mod stability;
 mod stalls;

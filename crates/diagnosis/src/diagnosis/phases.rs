@@ -16,6 +16,7 @@ use trainmon_waits::taxonomy::Purpose;
 thresholds! {
     LONG_SILENCE = 15.0, "s", "a loop with steps of a second or less does not pause for this long";
     STEPS_LEFT_OUT = 5.0, "of the longest step", "the end of an epoch, or an evaluation, takes the time of several steps";
+    VALIDATES_FOR = 8.0, "s", "two short windows: a shorter validation alternates with training, and costs the loop a part of its time";
 }
 
 /// The judgment on a job that does not train, or of which too little can be read.
@@ -48,7 +49,7 @@ pub(super) fn not_training(window: &Features, known: Known) -> Result<&LoopThrea
         return Err(Judgment::state(Phase::Idle, Class::Idle, sure).meaning(words));
     }
     let by_stacks = main.stacks.as_ref().and_then(|stacks| by_stacks(window, stacks, known));
-    let phase = by_stacks.map(|phase| (phase, SURE)).or_else(|| other_phase(window, main, known));
+    let phase = by_stacks.or_else(|| other_phase(window, main, known));
     phase.map_or(Ok(main), |(phase, sure)| Err(Judgment::state(phase, Class::Idle, sure)))
 }
 
@@ -100,16 +101,23 @@ fn limit_of_others(window: &Features) -> &'static str {
     if full && enough { "; they fill the CPUs it may use" } else { "" }
 }
 
-/// The phase that the stacks show: importing, compiling, validating.
-fn by_stacks(window: &Features, stacks: &LoopStacks, known: Known) -> Option<Phase> {
+/// A validation that may end at any moment: so far it is too short to be a phase.
+pub(super) fn validates_briefly(known: Known) -> bool {
+    known.validated_s > 0.0 && known.validated_s < VALIDATES_FOR.value
+}
+
+/// The phase that the stacks show, and the confidence in it: importing, compiling, validating.
+fn by_stacks(window: &Features, stacks: &LoopStacks, known: Known) -> Option<(Phase, Threshold)> {
     let most = |activity: Activity| stacks.shares.get(activity) >= PHASE;
+    // Metrics at each step may be under no_grad too: a validation goes on for seconds, and nothing else happens meanwhile.
+    let validates = || stacks.validating(known.has_trained) >= ALL_ALONG && !stacks.trains_meanwhile();
+    let lasts = known.validated_s >= VALIDATES_FOR.value;
     match () {
-        () if most(Activity::Import) && window.workers.is_none() => Some(Phase::Init),
-        () if most(Activity::Compile) => Some(Phase::Compile),
-        // Metrics at each step may be under no_grad too: a validation goes on for seconds, and nothing else happens meanwhile.
-        () if stacks.validating(known.has_trained) >= ALL_ALONG && !stacks.trains_meanwhile() => {
-            Some(Phase::Validation)
-        }
+        () if most(Activity::Import) && window.workers.is_none() => Some((Phase::Init, SURE)),
+        () if most(Activity::Compile) => Some((Phase::Compile, SURE)),
+        () if lasts && validates() => Some((Phase::Validation, SURE)),
+        // A job that has shown no training so far may train in a second.
+        () if !known.has_trained && validates() => Some((Phase::Validation, EVEN_CHANCE)),
         () => None,
     }
 }
@@ -119,7 +127,9 @@ pub(super) fn is_proven(window: &Features, known: Known) -> bool {
     let stacks = window.loop_stacks();
     let model = stacks.is_some_and(|stacks| {
         let acts = stacks.shares.get(Activity::Environment);
-        stacks.trains() || acts + stacks.shares.of_model() - stacks.shares.get(Activity::Copy) >= HARDLY
+        stacks.trains()
+            || stacks.fits_aside()
+            || acts + stacks.shares.of_model() - stacks.shares.get(Activity::Copy) >= HARDLY
     });
     let device = window.gpu.as_ref().is_some_and(|gpu| gpu.job_busy >= DEVICE_UNUSED);
     known.has_stepped

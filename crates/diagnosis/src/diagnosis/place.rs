@@ -1,4 +1,4 @@
-//! The path of the loop's time: from the user's line through a library's stage to the innermost function that takes a large part.
+//! The path of a thread's time: from the user's line through a library's stage to the innermost function that takes a large part.
 
 use trainmon_base::text::sanitize;
 use trainmon_libraries::Library;
@@ -28,7 +28,14 @@ pub(super) fn path(calls: &CallTree, share: impl Fn(u32) -> f64) -> Vec<Hottest>
     let told: Vec<&CodeCall> = told.map(|(_, call)| *call).collect();
     let Some(innermost) = told.len().checked_sub(1) else { return Vec::new() };
     let users_last = told.iter().rposition(|call| call.is_user());
+    // Where the time divides, what only passes nearly all of it on says no more than what it calls.
+    let passes_on = |at: usize| {
+        told.get(at).zip(told.get(at + 1)).is_some_and(|(call, called)| {
+            !call.is_user() && f64::from(called.samples) >= EVERYTHING.value * f64::from(call.samples)
+        })
+    };
     let divides = told.iter().position(|call| part(call) < EVERYTHING);
+    let divides = divides.and_then(|first| (first..=innermost).find(|at| !passes_on(*at)));
     let mut places: Vec<usize> = users_last.into_iter().chain(divides).chain([innermost]).collect();
     // The user's innermost function may be the innermost of all: then the one around it says where that is.
     if users_last == Some(innermost) {

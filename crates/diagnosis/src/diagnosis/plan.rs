@@ -10,6 +10,7 @@ use super::features::Features;
 use super::parts::Advice;
 use trainmon_base::stats::round;
 use trainmon_base::text::format::step_time;
+use trainmon_libraries::StepUnit;
 
 /// One thing to do, after those before it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -24,9 +25,11 @@ pub struct PlanStep {
 
 impl PlanStep {
     /// What is left then: `83 ms a step at best, 1.5× faster than now`.
-    pub fn left(&self, unit: &str) -> String {
+    pub fn left(&self, unit: StepUnit) -> String {
         match self.step_ms.filter(|ms| ms.is_finite()) {
-            Some(ms) => format!("{} a {unit} at best, {:.1}× faster than now", step_time(ms), self.speedup_at_most),
+            Some(ms) => {
+                format!("{} {} at best, {:.1}× faster than now", step_time(ms), unit.each(), self.speedup_at_most)
+            }
             None => format!("up to {:.1}× faster than now", self.speedup_at_most),
         }
     }

@@ -24,7 +24,7 @@ use super::restarts::Restarts;
 use super::thresholds::{DEVICE_UNUSED, HARDLY, thresholds};
 use super::verdict::{Context, Rank, Verdict};
 use super::windows::{LONG_S, LONGEST_S, SHORT_S};
-use super::{compose, decision, ranks, rhythm};
+use super::{compose, decision, phases, ranks, rhythm};
 use trainmon_base::stats::{mean, round};
 
 thresholds! {
@@ -69,6 +69,8 @@ pub struct Diagnosis {
     begun_ns: Option<u64>,
     /// When a step was counted last, CLOCK_MONOTONIC nanoseconds.
     stepped_ns: Option<u64>,
+    /// Since when stacks have shown nothing but a validation, CLOCK_MONOTONIC nanoseconds.
+    validates_ns: Option<u64>,
     known: Known,
     /// Frames in which a GPU of the job was in use.
     gpu_used: u32,
@@ -219,7 +221,7 @@ impl Diagnosis {
         self.stacks_moved = stacks_have_moved(&stack_frames);
         self.counters_moved = false;
         // Not before the first verdict, nor for what needs no confirmation.
-        let short = (self.standing.is_some() && !judged.is_certain()).then(|| {
+        let short = (self.may_change() && !judged.is_certain()).then(|| {
             let frames = self.frames(recent.clone(), last, short_s);
             let now = Mix::from_frames(&frames);
             let newest = newest_stacks(&stack_frames, &frames, now.as_ref(), last);
@@ -231,6 +233,13 @@ impl Diagnosis {
         let mut verdict = self.tell(&long, ranks, sample, last.monotonic_ns, observed_s);
         verdict.own.cpu_pct = mean(long_frames.iter().filter_map(|frame| frame.own_cpu_pct)).map(|pct| round(pct, 2));
         cleaned(verdict)
+    }
+
+    /// Whether another judgment may take over: a short validation is a part of training.
+    fn may_change(&self) -> bool {
+        let is_part =
+            |standing: &Judgment| standing.phase == Phase::Training && phases::validates_briefly(self.known);
+        self.standing.as_ref().is_some_and(|standing| !is_part(standing))
     }
 
     /// The numbers of a window; where nothing but GPUs is known, with their use over all frames.
@@ -345,6 +354,7 @@ impl Diagnosis {
             // Without workers a wait may be an import that reads from disk.
             self.known.has_stepped |= rank.wait_lengths_s.len() >= 2 && !frame.workers.is_empty();
         }
+        self.count_validation(frame);
         self.known.restarts = self.restarts.count(frame, self.begun_ns == Some(frame.monotonic_ns));
         let attached = || frame.gpus.iter().filter(|gpu| gpu.attached);
         if frame.unwatched {
@@ -354,6 +364,16 @@ impl Diagnosis {
         let used = use_pct.fold(0.0, f64::max) / 100.0 >= DEVICE_UNUSED;
         self.gpu_used = self.gpu_used.saturating_add(u32::from(used));
         self.known.has_stepped |= f64::from(self.gpu_used) >= STEPPING;
+    }
+
+    /// The time in which stacks show nothing but a validation. Frames without stacks say nothing.
+    fn count_validation(&mut self, frame: &Frame) {
+        for stacks in frame.stacks.iter().filter(|stacks| stacks.role == ProcessRole::Rank) {
+            let begins_ns = frame.monotonic_ns.saturating_sub((frame.seconds * 1e9) as u64);
+            let since = stacks.only_validates().then(|| self.validates_ns.unwrap_or(begins_ns));
+            self.validates_ns = since;
+            self.known.validated_s = since.map_or(0.0, |since| frame.monotonic_ns.saturating_sub(since) as f64 / 1e9);
+        }
     }
 
     /// The time since the last step, and the longest step.

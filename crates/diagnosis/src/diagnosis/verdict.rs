@@ -16,6 +16,7 @@ pub use super::culprits::{Culprit, CulpritKind, ShareOf};
 pub use super::job::JobDoes;
 pub use super::parts::{Advice, GpuIdle, Hottest, Stages, WorkerVerdict};
 pub use super::plan::PlanStep;
+pub use super::shown_place::PlaceOf;
 pub use super::signals::{Evidence, EvidenceFrom};
 pub use super::subject::{Missing, Subject};
 use trainmon_base::text::format::SURE;
@@ -77,10 +78,13 @@ pub struct Verdict {
     /// What the job does, and which library runs its loop.
     #[serde(default)]
     pub job: JobDoes,
-    /// The path of the loop's own time, at most three functions, outermost first: the user's last one, the one where the time
-    /// divides, and the innermost one that takes a large part. Empty without stacks.
+    /// The path of the time, at most three functions, outermost first: the user's last one, the one where the time divides, and
+    /// the innermost one that takes a large part. Empty without stacks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub place: Vec<Hottest>,
+    /// Of what that path is: `loop`, or what the loop waits for: `workers`, `threads`. `loop` if it is missing.
+    #[serde(default, skip_serializing_if = "PlaceOf::is_loop")]
+    pub place_of: PlaceOf,
     /// The loop in detail, if stacks were read.
     #[serde(default)]
     pub main_thread: Option<MainThread>,
@@ -189,7 +193,7 @@ pub enum StepSource {
     /// By the steps in a profile.
     #[serde(rename = "profile")]
     Profile,
-    /// By a variable of the loop: `variable step in train (train.py)`.
+    /// By a variable of the loop, `variable step in train (train.py)`, or by the loop itself, `for loop in train (train.py)`.
     #[serde(untagged)]
     Variable(String),
 }

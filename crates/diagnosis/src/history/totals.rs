@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::interval::{Interval, WatchedTime};
 use crate::diagnosis::verdict::{Advice, Class, Phase, Verdict};
 use crate::pipeline::same_cause;
+use trainmon_libraries::StepUnit;
 use trainmon_waits::time_split::TimeSplit;
 
 /// A stretch of time with one class and cause.
@@ -39,11 +40,14 @@ pub struct TrainedSteps {
     pub count: f64,
     /// Seconds of training.
     pub seconds: f64,
+    /// What they are.
+    pub unit: StepUnit,
 }
 
 impl TrainedSteps {
-    fn add(&mut self, interval: &Interval) {
+    fn add(&mut self, interval: &Interval, unit: StepUnit) {
         if let Some((seconds, steps)) = interval.trained() {
+            self.unit = unit;
             self.count += f64::from(steps);
             self.seconds += f64::from(seconds);
         }
@@ -96,7 +100,7 @@ impl Totals {
         if let Some(phase_s) = self.phases_s.get_mut(interval.phase.index()) {
             *phase_s += seconds;
         }
-        self.steps.add(interval);
+        self.steps.add(interval, verdict.steps.unit);
         let split_s = shares.map(|shares| shares.map(|share| share * seconds)).unwrap_or_default();
         self.split_s += split_s;
         self.keep_profile(verdict);

@@ -4,8 +4,8 @@ use std::cell::Cell;
 
 use crate::files::KeptFile;
 
-/// Most reads for one reading of a process: a hundred threads and their frames take fewer.
-const READS_OF_MEMORY: u32 = 20_000;
+/// Most reads for one reading of a process, 5 to 10 ms: a loop of thirty frames takes a thousand.
+const READS_OF_MEMORY: u32 = 8_000;
 /// Addresses of programs have no more than these bits on x86-64 and aarch64.
 const USER_BITS: u32 = 56;
 

@@ -67,7 +67,9 @@ pub(super) fn rate_of_counter(values: &[(u64, i64)], total: Option<i64>) -> Opti
     let mut pairs = pairs(values)?;
     pairs.retain(|pair| newest_ns.saturating_sub(pair.ended_ns) <= RATE_SPAN_NS);
     let lap = total.or_else(|| lap(values));
-    rate_of_pairs(pairs, lap).or_else(|| rate_of_laps(values, lap?))
+    let per_s =
+        rate_of_pairs(pairs.clone(), lap).filter(|per_s| lap.is_none() || agrees_at_close_range(&pairs, *per_s));
+    per_s.or_else(|| rate_of_laps(values, lap?))
 }
 
 fn rate_of_pairs(mut pairs: Vec<Pair>, lap: Option<i64>) -> Option<f64> {
@@ -133,15 +135,29 @@ pub(crate) fn rate(values: &[(u64, i64)]) -> Option<f64> {
     let often = rises.len() >= RISES && turns >= LEAST_TURNS && rises.len() as f64 >= RISING * far.len() as f64;
     let long_runs = !begins_anew || turns as f64 >= LONG_RUN * rises.len() as f64;
     let counts = often && long_runs && middle <= EACH_MS && rises_by_ones(&whole, middle);
+    if !counts || !begins_anew {
+        return counts.then(|| recent_rate(&whole));
+    }
+    let (all, lap) = (pairs.clone(), lap(values));
     let longest_s = pairs.iter().map(|pair| pair.seconds).fold(0.0, f64::max);
-    counts.then(|| {
-        let lap = lap(values).filter(|lap| middle * longest_s <= LARGEST_PART_OF_LAP * *lap as f64);
-        let Some(lap) = lap else { return recent_rate(&whole) };
+    let per_s = match lap.filter(|lap| middle * longest_s <= LARGEST_PART_OF_LAP * *lap as f64) {
         // No lap ends unseen: where it rose less, the loop waited, often because a lap ended.
-        pairs.iter_mut().for_each(|pair| pair.rise = pair.rise_over(lap));
-        pairs.retain(|pair| pair.rate() <= middle + (CLEARLY * middle).max(BY_CHANCE / pair.seconds));
-        recent_rate(&pairs)
-    })
+        Some(lap) => {
+            pairs.iter_mut().for_each(|pair| pair.rise = pair.rise_over(lap));
+            pairs.retain(|pair| pair.rate() <= middle + (CLEARLY * middle).max(BY_CHANCE / pair.seconds));
+            recent_rate(&pairs)
+        }
+        None => recent_rate(&whole),
+    };
+    if agrees_at_close_range(&all, per_s) { Some(per_s) } else { rate_of_laps(values, lap?) }
+}
+
+/// Whether readings close to each other show about this rate, too, as far as there are enough: otherwise a counter began anew unseen
+/// between those further apart.
+fn agrees_at_close_range(pairs: &[Pair], per_s: f64) -> bool {
+    let close = pairs.iter().filter(|pair| pair.is_close() && pair.rise >= 0);
+    let (turns, seconds) = close.fold((0, 0.0), |sum, pair| (sum.0 + pair.rise, sum.1 + pair.seconds));
+    turns < LAP_TURNS || (turns as f64 - per_s * seconds).abs() <= (CLEARLY * per_s * seconds).max(FEW_TURNS)
 }
 
 /// How many turns a loop takes before it begins anew, as far as it was seen to come at least twice. One fall alone may be from a value

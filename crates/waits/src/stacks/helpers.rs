@@ -2,6 +2,7 @@
 //! its first thread waits for them, their stacks show what a sample costs; a training process's threads may make its
 //! batches.
 
+use super::call_tree::{CallTree, is_told};
 use super::patterns::Pattern;
 use super::reading::{KnownFrame, has, makes_what_is_trained_on, sample_stage, sleeps, waits};
 use super::{place, seen, tally};
@@ -33,14 +34,34 @@ fn at_work_aside<'a>(
     stacks.filter(|(seen, _)| !waits(seen) && !has(seen, Pattern::QueueFeed))
 }
 
-/// Samples of a training process's other threads at work in the user's own code, and how many of them make batches.
-pub(super) fn at_work(window: &StackWindow, patterns: &[Pattern], main: Option<&ThreadStacks>) -> (u32, u32) {
-    let mut count = (0_u32, 0_u32);
+/// What a training process's other threads do.
+#[derive(Debug, Default)]
+pub(super) struct Aside {
+    /// Samples at work in the user's own code.
+    pub works: u32,
+    /// Of these: making batches.
+    pub makes_batches: u32,
+    /// Samples in what a library fits a model with.
+    pub fits: u32,
+    /// The calls of those that make batches or fit a model.
+    pub calls: CallTree,
+}
+
+/// What the other threads of a training process do while they do not wait.
+pub(super) fn at_work(window: &StackWindow, patterns: &[Pattern], main: Option<&ThreadStacks>) -> Aside {
+    let mut aside = Aside::default();
     for (seen, samples) in at_work_aside(window, patterns, main) {
         let works = seen.iter().any(KnownFrame::is_user) && !sleeps(&seen);
-        tally(samples, [(&mut count.0, works), (&mut count.1, works && makes_what_is_trained_on(&seen))]);
+        let makes = works && makes_what_is_trained_on(&seen);
+        let fits = has(&seen, Pattern::Is(Activity::Fit));
+        let counts = [(&mut aside.works, works), (&mut aside.makes_batches, makes), (&mut aside.fits, fits)];
+        tally(samples, counts);
+        if makes || fits {
+            aside.calls.add_stack(seen.iter().map(|seen| seen.frame).filter(|frame| is_told(frame)), samples);
+        }
     }
-    count
+    aside.calls = aside.calls.cut();
+    aside
 }
 
 /// What the other threads did during this many samples of the first thread's waits, which they share: in the user's own

@@ -22,10 +22,12 @@ impl ProcessStacks {
             (&mut self.queue_thread.1, more.queue_thread.1),
             (&mut self.aside.0, more.aside.0),
             (&mut self.aside.1, more.aside.1),
+            (&mut self.fits_aside, more.fits_aside),
         ];
         counts.into_iter().for_each(|(sum, more)| *sum = sum.saturating_add(more));
         self.mixed |= more.mixed;
         self.calls.add(&more.calls);
+        self.calls_aside.add(&more.calls_aside);
         more.libraries.iter().for_each(|(name, samples)| add_library(&mut self.libraries, name, *samples));
         for place in &more.places {
             match self.places.binary_search_by(|known| known.key().cmp(&place.key())) {

@@ -37,6 +37,8 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         with a machine-learning library can look like it too",
     advice: advice![
         "Validate less often" => "validation takes a good part of the loop's time", if validates, of Validation;
+        "Validate less often, or on part of the set"
+            => "validation takes a good part of the loop's time", if validates_by_its_own_code;
         "Move the model and its inputs to the GPU with .to(\"cuda\")"
             => "the CPU computes the steps; check torch.cuda.is_available()", if moves_to_gpu;
         "Train on the GPU" => "the CPU computes, and this machine has a GPU", if with_gpu, of Device;
@@ -44,6 +46,8 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
             => "a CPU-only build runs without any warning; torch.version.cuda is empty then", if moves_to_gpu;
         "Generate faster" => "generating takes most of the time", if generates, of Generation;
         "Step environments in processes" => "their steps take most of the time, one after the other", if steps_environments, of Environments;
+        Nothing "Make the loop's own work cheaper, or do it ahead in another process"
+            => "it takes about as much of each step as the model", if works_beside_its_model;
         Nothing "Use all CPUs" => "the job leaves CPUs free", if leaves_cpus_free, of Threads;
         Nothing "Use a machine with a GPU, if the library can compute on one"
             => "the CPU computes the steps, and trainmon sees no GPU here (`trainmon doctor`)", if lacks_gpu;

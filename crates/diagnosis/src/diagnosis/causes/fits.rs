@@ -25,7 +25,8 @@ pub(super) fn moves_to_gpu(window: &Features) -> bool {
 
 /// The machine has no GPU, and the model could use one as it is.
 pub(super) fn lacks_gpu(window: &Features) -> bool {
-    without_gpu(window) && window.does.kind.is_none_or(JobKind::moves_to_gpu)
+    let never = window.does.library().is_some_and(|library| library.setting(JobSetting::Device) == Some(""));
+    without_gpu(window) && !never && window.does.kind.is_none_or(JobKind::moves_to_gpu)
 }
 
 /// A good part of the CPUs that others leave the job is free.
@@ -55,7 +56,18 @@ pub(super) fn steps_environments(window: &Features) -> bool {
 
 /// The loop is in a validation for a good part of the time.
 pub(super) fn validates(window: &Features) -> bool {
-    window.loop_stacks().is_some_and(|stacks| stacks.validated >= CLEARLY_LOST)
+    window.loop_stacks().is_some_and(|stacks| stacks.validates() >= CLEARLY_LOST)
+}
+
+/// The same, and no library has a setting for it.
+pub(super) fn validates_by_its_own_code(window: &Features) -> bool {
+    let setting = window.does.library().and_then(|library| library.setting(JobSetting::Validation));
+    validates(window) && setting.is_none()
+}
+
+/// The loop's own code takes a large part of its time beside the model.
+pub(super) fn works_beside_its_model(window: &Features) -> bool {
+    window.loop_stacks().is_some_and(|stacks| stacks.beside_the_model().is_some())
 }
 
 fn takes(window: &Features, activity: Activity) -> bool {
@@ -123,6 +135,12 @@ pub(super) fn runs_commands(window: &Features) -> bool {
     let longest = window.chain.as_ref().and_then(|chain| chain.longest(Purpose::Process));
     let ends = |way: &ChainPath| way.end == End::Children || way.hops.last().is_some_and(|hop| hop.by == Edge::Child);
     longest.is_some_and(ends)
+}
+
+/// A library has its work done by processes of its own, which it keeps busy.
+pub(super) fn works_in_processes(window: &Features) -> bool {
+    let kinds = [JobKind::Search, JobKind::Fitting, JobKind::Boosting];
+    window.does.kind.is_some_and(|kind| kinds.contains(&kind))
 }
 
 /// It sends requests to the other process.

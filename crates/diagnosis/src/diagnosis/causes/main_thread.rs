@@ -42,6 +42,8 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         (data-loader/in-process-loading), and so does a wait for the GPU that spins",
     advice: advice![
         "Validate less often" => "validation takes a good part of the loop's time", if validates, of Validation;
+        "Validate less often, or on part of the set"
+            => "validation takes a good part of the loop's time", if validates_by_its_own_code;
         "Generate faster" => "generating takes most of the time", if generates, of Generation;
         "Step environments in processes"
             => "the loop steps them one after the other, and nothing else runs meanwhile", if steps_environments, of Environments;
@@ -111,6 +113,9 @@ fn on_the_cpu(case: &RuleInput<'_>) -> Option<Judgment> {
 
 /// Names the function that does most of the work, and what its end would gain.
 fn sharpen(first: &mut Advice, window: &Features) {
+    if validates_by_its_own_code(window) {
+        return;
+    }
     // What a rank does while the others wait costs each of them the same time.
     let waits = communication::late_in_turn(window).unwrap_or(0.0);
     let place = window.loop_stacks().and_then(LoopStacks::place_of_work);

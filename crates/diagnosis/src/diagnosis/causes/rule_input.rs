@@ -19,6 +19,8 @@ pub(in crate::diagnosis) struct Known {
     pub since_step_s: Option<f64>,
     /// The longest time between two counted steps so far, seconds.
     pub longest_step_s: f64,
+    /// How long stacks have shown nothing but a validation, seconds.
+    pub validated_s: f64,
 }
 
 /// What a rule is given.

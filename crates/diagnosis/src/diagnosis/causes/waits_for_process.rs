@@ -2,6 +2,7 @@
 //! workers do: a feature server, a manager process.
 
 use super::*;
+use trainmon_waits::taxonomy::Edge;
 
 pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "waiting for another process",
@@ -45,13 +46,62 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         words: |name| format!("for another process, {name}"),
     }),
     sharpen,
-    special_case: |window| match window.does.kind {
-        _ if behind_workers(window) => Some(&BEHIND_WORKERS),
-        Some(JobKind::DataPreparation) => Some(&PREPARES_ELSEWHERE),
-        _ => None,
-    },
+    special_case,
     culprits: &[culprits::processes],
     ..CauseSpec::in_class(Class::Cpu)
+};
+
+fn special_case(window: &Features) -> Option<&'static CauseSpec> {
+    if behind_workers(window) {
+        return Some(&BEHIND_WORKERS);
+    }
+    match window.does.kind {
+        Some(JobKind::ReinforcementLearning) if without_gpu(window) => Some(&ENVIRONMENTS),
+        _ if works_in_processes(window) => Some(&OF_A_LIBRARY),
+        Some(JobKind::DataPreparation) => Some(&PREPARES_ELSEWHERE),
+        _ if hands_out_work(window) => Some(&OF_A_POOL),
+        _ => None,
+    }
+}
+
+/// The processes of a library fit models, and the loop only hands out what to fit.
+const OF_A_LIBRARY: CauseSpec = CauseSpec {
+    meaning: "the library's own processes do the work, and the loop waits for their results",
+    advice: advice![
+        Nothing "Use all CPUs" => "the job leaves CPUs free", if leaves_cpus_free, of Threads;
+    ],
+    bound: |_, _| None,
+    sharpen: |_, _| {},
+    special_case: |_| None,
+    ..CAUSE
+};
+
+/// The loop waits to write into processes that are there to work for it: all of them have something to do.
+fn hands_out_work(window: &Features) -> bool {
+    let longest = window.chain.as_ref().and_then(|chain| chain.longest(Purpose::Process));
+    longest.and_then(|way| way.hops.first()).is_some_and(|hop| hop.by == Edge::Writes)
+}
+
+/// A pool of processes that is full.
+const OF_A_POOL: CauseSpec = CauseSpec {
+    meaning: "a pool of processes does the work, and all of them have something to do",
+    advice: advice![
+        Nothing "Run more of these processes" => "CPUs are free, and more of them share the work", if leaves_cpus_free;
+    ],
+    ..OF_A_LIBRARY
+};
+
+/// Environments in processes of their own: each step needs the answers to the last one.
+const ENVIRONMENTS: CauseSpec = CauseSpec {
+    advice: advice![
+        "Make a step of the environments cheaper"
+            => "the loop waits for all of them in each step, and the slowest sets the pace";
+        Tuning "Run more environments in processes"
+            => "CPUs are free, and each step of the policy then serves more of them", if leaves_cpus_free;
+    ],
+    sharpen: |_, _| {},
+    special_case: |_| None,
+    ..CAUSE
 };
 
 /// Once both work at the same time, the slower of the two sets the pace.

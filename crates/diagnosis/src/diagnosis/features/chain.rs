@@ -219,7 +219,9 @@ impl Chain {
         match first.by {
             Edge::InterpreterLock => return Purpose::InterpreterLock,
             by if by.is_file_lock() => return Purpose::FileLock,
-            Edge::Writes if foreign.is_some_and(|hop| !self.is_loader(hop.pid)) => return Purpose::Output,
+            Edge::Writes if foreign.is_some_and(|hop| !self.is_loader(hop.pid) && !self.is_in_pool(hop.pid)) => {
+                return Purpose::Output;
+            }
             _ => {}
         }
         match foreign {
@@ -273,6 +275,13 @@ impl Chain {
 
     fn is_loader(&self, pid: u32) -> bool {
         self.peer(pid).is_some_and(|peer| peer.loader)
+    }
+
+    /// Whether Python's multiprocessing, or joblib's own, has started it for work: what is written to it is work, not output.
+    /// Read in Python 3.11, Lib/multiprocessing/spawn.py and forkserver.py, and joblib 1.6, externals/loky/backend/popen_loky_posix.py.
+    fn is_in_pool(&self, pid: u32) -> bool {
+        const STARTED_BY: [&str; 2] = ["from multiprocessing.", "joblib.externals.loky"];
+        self.peer(pid).is_some_and(|peer| peer.inside && STARTED_BY.iter().any(|by| peer.command.contains(by)))
     }
 
     pub fn peer(&self, pid: u32) -> Option<&Peer> {

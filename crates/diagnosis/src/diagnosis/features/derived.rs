@@ -25,9 +25,11 @@ impl Features {
         self.gpu_held && self.gpu.is_none()
     }
 
-    /// Whether steps are counted. With a GPU in use, only the loader's count: the loop of a preparation has turns too.
+    /// Whether steps are counted. With a GPU in use, only the loader's count: the loop of a preparation has turns too, and so has any
+    /// `for` loop.
     pub fn is_stepping(&self) -> bool {
-        let per_s = if self.gpu.is_some() { self.steps.per_s } else { self.steps.rate() };
+        let by_loop = self.steps.counted.as_ref().is_some_and(|counted| counted.by_loop);
+        let per_s = if self.gpu.is_some() || by_loop { self.steps.per_s } else { self.steps.rate() };
         per_s.is_some_and(|rate| rate > 0.0)
     }
 

@@ -1,4 +1,6 @@
 //! The loop's thread: where its time goes, by the sampler and by its stacks.
+//!
+//! Long because each of the two corrects the other.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -8,7 +10,7 @@ use super::{Device, Span, WeightedMean};
 use crate::diagnosis::code::{SyncParts, at_lock_lines, hottest_functions, hottest_own, sleep_line, sync_lines};
 use crate::diagnosis::parts::Hottest;
 use crate::diagnosis::place;
-use crate::diagnosis::thresholds::{BUSY, HARDLY, INLINE_READ, LOST_WAIT, Threshold};
+use crate::diagnosis::thresholds::{BUSY, CLEARLY_LOST, HARDLY, INLINE_READ, LARGER_HALF, LOST_WAIT, Threshold};
 use trainmon_libraries::JobKind;
 use trainmon_sample::{ProcessId, ThreadRole};
 use trainmon_waits::Frame;
@@ -133,6 +135,10 @@ pub(in crate::diagnosis) struct LoopStacks {
     pub at_lock_lines: f64,
     /// Samples of the process's other threads working in Python, and those of them that make batches.
     pub aside: (u32, u32),
+    /// Samples of these threads in what a library fits a model with.
+    fits_aside: u32,
+    /// The path of the time of those that make batches or fit a model, as shares of it.
+    pub place_aside: Vec<Hottest>,
     /// What the lines are named from: the stacks, and how much time a sample stands for.
     sum: ProcessStacks,
     corrected: Corrected,
@@ -170,6 +176,11 @@ impl LoopStacks {
         self.validation - generates - if self.validated >= HARDLY { 0.0 } else { self.by_name }
     }
 
+    /// Share in validation loops that run a model, beside training.
+    pub fn validates(&self) -> f64 {
+        if self.validated >= HARDLY { self.validating(self.trains()).clamp(0.0, 1.0) } else { 0.0 }
+    }
+
     /// Share loading batches in the loop's process.
     pub fn loading(&self) -> f64 {
         self.shares.share_where(Activity::is_loading).min(1.0)
@@ -179,6 +190,22 @@ impl LoopStacks {
     pub fn works_aside_at_something_else(&self) -> bool {
         let (all, make) = self.aside;
         all >= ENOUGH_SAMPLES_ASIDE && f64::from(make) < OF_BATCHES * f64::from(all)
+    }
+
+    /// Share of its own code and share of the model, if both take a large part of its time.
+    pub fn beside_the_model(&self) -> Option<(f64, f64)> {
+        let (own, model) = (self.shares.get(Activity::Python), self.shares.of_model());
+        (own >= CLEARLY_LOST && model >= CLEARLY_LOST).then_some((own, model))
+    }
+
+    /// Whether its other threads fit a library's model for longer than they make batches for it.
+    pub fn fits_aside(&self) -> bool {
+        self.fits_aside >= ENOUGH_SAMPLES_ASIDE && self.fits_aside > self.aside.1
+    }
+
+    /// Whether the larger part of waits that take this share of the time is in the model's own code: native threads compute it.
+    pub fn waits_in_model(&self, waits: f64) -> bool {
+        self.shares.of_model() + waits - 1.0 >= LARGER_HALF.value * waits
     }
 
     /// Names the lines that wait for the GPU, and the hottest other function.
@@ -302,6 +329,10 @@ impl LoopThread {
             sleep_line: sleep_line(&sum, share),
             at_lock_lines: share(at_lock_lines(&sum)),
             aside: sum.aside,
+            fits_aside: sum.fits_aside,
+            place_aside: place::path(&sum.calls_aside, |samples| {
+                f64::from(samples) / f64::from(sum.calls_aside.samples.max(1))
+            }),
             shares: corrected.activities.clone(),
             sum,
             corrected,

@@ -44,7 +44,13 @@ impl Features {
         let main = self.main.as_ref()?;
         let mut split = main.shares;
         let share = |part: Purpose| self.chain.as_ref().map_or(0.0, |chain| chain.share(part));
-        if self.waits_for_no_loader() {
+        if self.waits_for_its_model() {
+            let waits = share(Purpose::Thread).min(split.input_wait + split.other);
+            let input = waits.min(split.input_wait);
+            split.input_wait -= input;
+            split.other -= waits - input;
+            split.host_busy += waits;
+        } else if self.waits_for_no_loader() {
             let waits = share(Purpose::Thread).min(split.input_wait);
             split.input_wait -= waits;
             split.other += waits;
@@ -84,6 +90,14 @@ impl Features {
         let at_locks =
             stacks.at_lock_lines >= (LARGER_HALF.value * waits).max(stacks.shares.share_where(Activity::is_input));
         at_locks || self.is_at_something_else(stacks, waits)
+    }
+
+    /// Whether the threads of its own process that the loop waits for compute the model: a library trains in threads of its own, or
+    /// the loop's code is in the model while it waits.
+    pub fn waits_for_its_model(&self) -> bool {
+        let (Some(chain), Some(stacks)) = (&self.chain, self.loop_stacks()) else { return false };
+        let waits = chain.share(Purpose::Thread);
+        waits >= LOST_WAIT.value && !self.uses_gpu() && (stacks.fits_aside() || stacks.waits_in_model(waits))
     }
 
     /// Whether the code is in collectives while the loop waits for a process: that is another rank, or the exchange with it.

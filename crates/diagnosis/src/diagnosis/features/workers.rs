@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Span, WeightedMean};
 use crate::diagnosis::code::worker_stages;
-use crate::diagnosis::parts::{Stages, WorkerVerdict};
+use crate::diagnosis::parts::{Hottest, Stages, WorkerVerdict};
+use crate::diagnosis::place;
 use crate::diagnosis::thresholds::LARGER_HALF;
 use trainmon_base::stats::{self, mean, round};
 use trainmon_rates::threads::ThreadRoleRates;
@@ -62,6 +63,8 @@ pub(in crate::diagnosis) struct Workers {
     pub each: Vec<WorkerVerdict>,
     /// Time by stage, a mean over the workers, if stacks were read.
     pub stages: Option<Stages>,
+    /// The path of their time, as shares of it, if stacks were read.
+    pub place: Vec<Hottest>,
 }
 
 /// Means for one worker, or for all.
@@ -147,6 +150,7 @@ impl Workers {
                 used.reduce(|sum, pct| sum + pct).map(|pct| pct / 100.0)
             }),
             stages: mean_stages(&each),
+            place: path(span, &each),
             each,
         })
     }
@@ -155,6 +159,15 @@ impl Workers {
     pub fn active(&self) -> f64 {
         self.busy + self.io_wait + self.runnable
     }
+}
+
+/// The path of the workers' time.
+fn path(span: &Span<'_>, each: &[WorkerVerdict]) -> Vec<Hottest> {
+    let calls = span.stacks.all_workers().calls;
+    let of = |share: Option<f64>| share.unwrap_or(0.0);
+    let active = mean(each.iter().map(|worker| of(worker.busy) + of(worker.io_wait) + of(worker.runnable)));
+    let active = active.unwrap_or(0.0).min(1.0);
+    place::path(&calls, |samples| active * f64::from(samples) / f64::from(calls.samples.max(1)))
 }
 
 /// The time of each worker that is alive at the end.

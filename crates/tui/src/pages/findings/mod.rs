@@ -79,7 +79,7 @@ fn plan(text: &mut Text, verdict: &Verdict) {
         return;
     }
     text.heading("Plan: one after the other");
-    let unit = verdict.steps.unit.one();
+    let unit = verdict.steps.unit;
     for (n, step) in verdict.plan.iter().enumerate() {
         let line = format!("  {}. {}: {}", n + 1, sanitize(&step.title), step.left(unit));
         text.wrapped("", 5, &line, Style::new());

@@ -16,7 +16,6 @@ use trainmon_waits::Frame;
 use trainmon_waits::frame::WorkerRates;
 use trainmon_waits::time_split::LoopActivity;
 
-const STEPS_PER_S: ChartLine = ChartLine(Class::Balanced, "steps/s", |p| p.steps.get(), Top::Number);
 const GPU: ChartLine = ChartLine(Class::Gpu, "GPU", |p| p.gpu.get(), Top::Percent);
 const WORKERS: ChartLine = ChartLine(Class::DataLoader, "workers", |p| p.loader.get(), Top::Percent);
 const CPU: ChartLine = ChartLine(Class::Cpu, "CPU", |p| p.cpu.get(), Top::Percent);
@@ -62,13 +61,15 @@ fn steps(scene: &Scene<'_>) -> Option<Tile> {
     let verdict = scene.verdict()?;
     let per_s = verdict.steps.per_s?;
     let theme = scene.theme;
-    let panel = Panel::new(STEPS_PER_S.1, theme.series(STEPS_PER_S.0).patch(theme.strong()));
+    let line = ChartLine(Class::Balanced, verdict.steps.unit.per_s(), |p| p.steps.get(), Top::Number);
+    let panel = Panel::new(line.1, theme.series(line.0).patch(theme.strong()));
     let mut panel = panel.with(format::number(Some(per_s)), theme.strong());
     // The mean, not the median: it must agree with the rate beside it.
     if per_s > 0.0 {
-        panel = panel.with(format!("{} a step", format::step_time(1000.0 / per_s)), theme.dim());
+        panel =
+            panel.with(format!("{} {}", format::step_time(1000.0 / per_s), verdict.steps.unit.each()), theme.dim());
     }
-    Some(Tile { panel, body: Body::Chart(STEPS_PER_S, "no steps yet".to_owned()), weight: 2 })
+    Some(Tile { panel, body: Body::Chart(line, "no steps yet".to_owned()), weight: 2 })
 }
 
 /// Where each second of the loop goes.
