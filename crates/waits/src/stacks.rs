@@ -172,8 +172,7 @@ fn process_stacks(
         done.push((activity, stack));
     }
     if is_rank {
-        (out.calls, out.libraries) = code(window, &done);
-        out.add_answers(window, &patterns, main);
+        out.add_code(window, &patterns, main, &done);
     } else {
         out.calls = calls_of_worker(window, &patterns, &done);
     }
@@ -198,8 +197,15 @@ fn process_stacks(
 const TORN: u32 = 2;
 
 impl ProcessStacks {
-    /// Of a server, what its threads do.
-    fn add_answers(&mut self, window: &StackWindow, patterns: &[Pattern], main: Option<&ThreadStacks>) {
+    /// The calls and the libraries of a training process whose loop's thread did this; of a server, those of all its threads.
+    fn add_code(
+        &mut self,
+        window: &StackWindow,
+        patterns: &[Pattern],
+        main: Option<&ThreadStacks>,
+        done: &[(Activity, &StackCount)],
+    ) {
+        (self.calls, self.libraries) = code(window, done);
         if let Some((server, part)) = answers::server_aside(window, main) {
             let samples = (f64::from(self.calls.samples) * part).round() as u32;
             add_library(&mut self.libraries, server, samples);
