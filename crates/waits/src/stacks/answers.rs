@@ -113,8 +113,11 @@ mod tests {
         StackFrame { function: function.into(), file: file.into(), ..StackFrame::default() }
     }
 
+    /// A thread's stacks, each with its samples.
+    type Stacks<'a> = &'a [(&'a [u32], u32)];
+
     /// Leaf first: 0 a wait, 1 the server, 2 what starts it, 3 a handler, 4 what runs handlers, 5 training.
-    fn window(threads: &[(&str, &[(&[u32], u32)])]) -> StackWindow {
+    fn window(threads: &[(&str, Stacks<'_>)]) -> StackWindow {
         let frames = vec![
             frame("select", "/usr/lib/python3.11/selectors.py"),
             frame("serve_forever", "/usr/lib/python3.11/socketserver.py"),
