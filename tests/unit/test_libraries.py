@@ -17,6 +17,7 @@ from pathlib import Path
 
 TABLE = Path(__file__).parents[2] / "crates/libraries/src/table.rs"
 SITE = Path(sysconfig.get_path("purelib"))
+STANDARD = Path(sysconfig.get_path("stdlib"))
 STRING = r'"((?:[^"\\]|\\.)*)"'
 CODE = rf"code\(\s*{STRING},\s*{STRING},?\s*\)"
 # Names with capitals inside that are no options.
@@ -24,8 +25,28 @@ NAMES = {"PyTorch", "DataLoader", "TensorFlow", "GRPOConfig", "vLLM"}
 SETTING = rf"\(\s*([A-Z]\w+),\s*{STRING},?\s*\)"
 
 # Where the options of each library are: FILE, FILE:CLASS, FILE:FUNCTION or FILE:CLASS.METHOD. The first part of the first one is the
-# library's package.
+# library's package; that of a standard module begins with `/`, as in the table.
 PLACES: dict[str, list[str]] = {
+    "http.server": ["/socketserver.py"],
+    "gunicorn": ["gunicorn/arbiter.py"],
+    "uvicorn": ["uvicorn/server.py"],
+    "Flask": ["flask/app.py"],
+    "aiohttp": ["aiohttp/web.py"],
+    "gRPC": ["grpc/_server.py"],
+    "Ray Serve": ["ray/serve/_private/replica.py"],
+    "pandas": ["pandas/core/frame.py:DataFrame", "pandas/core/groupby/generic.py:DataFrameGroupBy"],
+    "Polars": ["polars/expr/expr.py:Expr"],
+    "Spark": ["py4j/java_gateway.py"],
+    "Ray Data": ["ray/data/iterator.py:DataIterator.iter_batches"],
+    "PyTorch DataLoader": ["torch/utils/data/dataloader.py:DataLoader"],
+    "Grain DataLoader": ["grain/_src/python/data_loader.py:DataLoader"],
+    "Grain": ["grain/_src/python/options.py:MultiprocessingOptions", "grain/_src/python/dataset/dataset.py:IterDataset"],
+    "DALI": ["nvidia/dali/pipeline.py:Pipeline"],
+    "WebDataset": ["webdataset/pipeline.py"],
+    "mosaicml-streaming": ["streaming/base/dataloader.py"],
+    "Gymnasium": ["gymnasium/vector/async_vector_env.py"],
+    "Transformers": ["transformers/pipelines/base.py"],
+    "DeepSpeed": ["deepspeed/runtime/engine.py"],
     "Optuna": ["optuna/study/study.py:Study.optimize", "optuna/study/study.py:Study"],
     "scikit-learn search": ["sklearn/model_selection/_search.py:GridSearchCV"],
     "Ray Train": ["ray/train/__init__.py"],
@@ -86,6 +107,7 @@ class Row:
     # The variables of each counter.
     counters: list[tuple[Code, list[str]]]
     settings: list[tuple[str, str]]
+    # What is code in the words of the settings.
     options: list[str] = field(default_factory=list)
 
     @classmethod
@@ -98,7 +120,7 @@ class Row:
             total, files, functions, variable = one.groups()
             counters.append((code(files, functions), [variable, *([total] if total else [])]))
         settings = [(setting, words.replace('\\"', '"')) for setting, words in re.findall(SETTING, text)]
-        return cls(name, [code(*one) for one in re.findall(CODE, text)], counters, settings, options_of(settings))
+        return cls(name, [code(*one) for one in re.findall(CODE, text)], counters, settings)
 
 
 def options_of(settings: list[tuple[str, str]]) -> list[str]:
@@ -127,8 +149,13 @@ def table() -> str:
 
 
 def rows() -> list[Row]:
-    text = table()
-    return [Row.read(*one) for one in re.findall(r'(?ms)^    Library \{\s*name: "([^"]+)",(.*?)^    \},$', text)]
+    found = [Row.read(*one) for one in re.findall(r'(?ms)^    Library \{\s*name: "([^"]+)",(.*?)^    \},$', table())]
+    settings = {row.name: row.settings for row in found}
+    for row in found:
+        # Those of another library are options of this one, too.
+        others = [one for setting, name in row.settings if setting == "SameAs" for one in settings[name]]
+        row.options = options_of([one for one in [*row.settings, *others] if one[0] != "SameAs"])
+    return found
 
 
 @cache
@@ -183,10 +210,18 @@ def names_at(place: str) -> set[str]:
 @cache
 def installed(tail: str) -> list[Path]:
     """The files of the installed packages whose path ends with `tail`, or that are in the folder `tail`."""
+    if tail.startswith("/"):
+        return [STANDARD / tail[1:]]
     if tail.endswith("/"):
         folders = [SITE / tail] if (SITE / tail).is_dir() else list((SITE / "lightning").glob(f"**/{tail}"))
         return [file for folder in folders for file in folder.rglob("*.py*") if file.suffix in (".py", ".pyx")]
     return [SITE / tail] if (SITE / tail).is_file() else list((SITE / "lightning").glob(f"**/{tail}"))
+
+
+def is_installed(place: str) -> bool:
+    """Whether the package that this place is in is installed. `nvidia` holds packages of its own."""
+    parts = place.partition(":")[0].split("/")
+    return (SITE / "/".join(parts[: 2 if parts[0] == "nvidia" else 1])).is_dir() if parts[0] else True
 
 
 class Table(unittest.TestCase):
@@ -197,6 +232,7 @@ class Table(unittest.TestCase):
         self.assertEqual(sum(len(row.counters) for row in found), len(re.findall(r"\bcounter\(", text)))
         self.assertEqual(sorted(row.name for row in found), sorted(PLACES))
         words = {row.name: row.options for row in found}
+        self.assertEqual(words["Grain"], ["MultiprocessingOptions", "mp_prefetch", "num_workers", "per_worker_buffer_size"])
         self.assertEqual(words["XGBoost"], ["device", "n_jobs", "nthread"])
         self.assertEqual(words["Stable-Baselines3"], ["SubprocVecEnv", "make_vec_env", "n_envs", "vec_env_cls"])
         self.assertLessEqual({"AUTOTUNE", "map", "num_parallel_calls", "prefetch"}, set(words["Keras"]))
@@ -204,7 +240,7 @@ class Table(unittest.TestCase):
     def test_installed_libraries_have_what_the_table_says(self) -> None:
         missing = []
         for row in rows():
-            if not (SITE / PLACES[row.name][0].split("/")[0]).is_dir():
+            if not is_installed(PLACES[row.name][0]):
                 missing.append(row.name)
                 continue
             with self.subTest(row.name):
@@ -212,7 +248,7 @@ class Table(unittest.TestCase):
                     self.check_functions(one)
                 for one, names in row.counters:
                     self.check_variables(one, names)
-                there = {name for place in PLACES[row.name] for name in names_at(place)}
+                there = {name for place in (PLACES[row.name] if row.options else []) for name in names_at(place)}
                 self.assertEqual(set(row.options) - there, set(), "no such option")
         print(f"libraries: {len(PLACES) - len(missing)} of {len(PLACES)} rows checked; not installed: {', '.join(missing) or 'none'}")
 

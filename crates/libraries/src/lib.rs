@@ -40,6 +40,16 @@ impl JobKind {
     pub fn moves_to_gpu(self) -> bool {
         matches!(self, Self::Training | Self::Inference | Self::Serving)
     }
+
+    /// Whether it calls other work again and again, and what that is says more: trials of a search, requests to a server.
+    pub fn is_around(self) -> bool {
+        matches!(self, Self::Search | Self::Serving)
+    }
+
+    /// Whether a model, of whatever kind, learns.
+    pub fn learns(self) -> bool {
+        matches!(self, Self::Training | Self::Boosting | Self::Fitting | Self::ReinforcementLearning)
+    }
 }
 
 named_enum! {
@@ -114,8 +124,14 @@ pub enum LibraryPart {
     Environment,
     /// Waits for environments in other processes.
     EnvironmentWait,
+    /// Waits for tasks in other processes, which need not be those of the job.
+    TaskWait,
     /// Hands out samples: everything below makes them.
     Samples,
+    /// Hands out batches that it makes elsewhere, or below.
+    Batches,
+    /// Calls a function of the user's for each row or group of a table.
+    EachRow,
     /// Moves a batch to the GPU.
     Copy,
     /// Saves state.
@@ -149,6 +165,10 @@ pub enum JobSetting {
     Saving,
     /// Environments in processes of their own: a whole advice.
     Environments,
+    /// Whole columns instead of a function that is called for each row or group: a whole advice.
+    Columns,
+    /// Not a setting: all others are those of the library with this name.
+    SameAs,
 }
 
 impl JobSetting {
@@ -200,7 +220,18 @@ impl Library {
 
     /// Its name of a setting: `None` if that is torch's, empty if it has none.
     pub fn setting(&self, wanted: JobSetting) -> Option<&'static str> {
-        self.settings.iter().find(|(setting, _)| *setting == wanted).map(|(_, name)| *name)
+        let own = |wanted| self.settings.iter().find(|(setting, _)| *setting == wanted).map(|(_, name)| *name);
+        own(wanted).or_else(|| Self::named(own(JobSetting::SameAs)?)?.setting(wanted))
+    }
+
+    /// Whether it runs a loop, rather than a part of one.
+    pub fn runs_a_loop(&self) -> bool {
+        !self.runs.files.is_empty()
+    }
+
+    /// Whether batches come from it.
+    pub fn hands_out_batches(&self) -> bool {
+        self.parts.iter().any(|(part, _)| *part == LibraryPart::Batches)
     }
 
     /// The library with this name.
@@ -211,6 +242,12 @@ impl Library {
     /// The library whose loop this function runs.
     pub fn running(file: &str, function: &str) -> Option<&'static Self> {
         Self::ALL.iter().find(|library| library.runs.is_at(file, function))
+    }
+
+    /// The library from which a loop takes batches in this function.
+    pub fn handing_out(file: &str, function: &str) -> Option<&'static Self> {
+        let is_at = |(part, code): &(LibraryPart, Code)| *part == LibraryPart::Batches && code.is_at(file, function);
+        Self::ALL.iter().find(|library| library.parts.iter().any(is_at))
     }
 
     /// What a function does, if a library in the table says so.
@@ -242,10 +279,39 @@ mod tests {
     #[test]
     fn the_library_that_people_configure_comes_after_what_it_runs_on() {
         let place = |name| Library::ALL.iter().position(|library| library.name == name);
-        for names in [["Accelerate", "Hugging Face Trainer"], ["Hugging Face Trainer", "TRL"], ["Ignite", "MONAI"]] {
+        for names in [
+            ["Accelerate", "Hugging Face Trainer"],
+            ["Transformers", "Hugging Face Trainer"],
+            ["Hugging Face Trainer", "TRL"],
+            ["Ignite", "MONAI"],
+            ["pandas", "scikit-learn"],
+            ["http.server", "Flask"],
+        ] {
             let [first, then] = names.map(place);
             assert!(first.is_some() && first < then, "{names:?}");
         }
+    }
+
+    #[test]
+    fn libraries_on_top_of_another_have_its_settings() {
+        let setting = |name: &str, setting| Library::named(name).and_then(|library| library.setting(setting));
+        for name in ["Hugging Face Trainer", "TRL", "sentence-transformers"] {
+            assert_eq!(setting(name, JobSetting::Workers), Some("dataloader_num_workers"), "{name}");
+        }
+        assert_eq!(setting("Hugging Face Trainer", JobSetting::Generation), None);
+        assert!(setting("TRL", JobSetting::Generation).is_some());
+        for library in Library::ALL {
+            let mut same = library.settings.iter().filter(|(setting, _)| *setting == JobSetting::SameAs);
+            assert!(same.all(|(_, name)| Library::named(name).is_some_and(|other| other.name != library.name)));
+        }
+    }
+
+    #[test]
+    fn batches_come_from_the_loader_that_a_loop_calls() {
+        let name = |file, function| Library::handing_out(file, function).map(|library| library.name);
+        assert_eq!(name("/v/site-packages/grain/_src/python/data_loader.py", "__next__"), Some("Grain DataLoader"));
+        assert_eq!(name("/v/site-packages/nvidia/dali/plugin/base_iterator.py", "_get_outputs"), Some("DALI"));
+        assert_eq!(name("/home/me/data_loader.py", "__next__"), None);
     }
 
     #[test]

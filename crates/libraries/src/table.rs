@@ -4,7 +4,9 @@
 //! Long because it is one table.
 
 use super::JobKind::*;
-use super::JobSetting::{Device, Environments, Generation, Persistent, Pin, Prefetch, Saving, Threads, Workers};
+use super::JobSetting::{
+    Columns, Device, Environments, Generation, Persistent, Pin, Prefetch, SameAs, Saving, Threads, Workers,
+};
 use super::LibraryPart::*;
 use super::StepUnit::*;
 use super::{Code, Counter, JobSetting, Library};
@@ -28,9 +30,250 @@ const SKLEARN: &str = "sklearn/ensemble/_forest.py, sklearn/ensemble/_gb.py, skl
      sklearn/manifold/, sklearn/mixture/, sklearn/neighbors/, sklearn/neural_network/, \
      sklearn/preprocessing/_data.py, sklearn/preprocessing/_encoders.py, sklearn/svm/, sklearn/tree/";
 
-/// Outer libraries first: the last one that runs a loop is named, with its settings. A search runs other libraries, and TRL's
-/// functions run inside the loop of Transformers.
+/// Outer libraries first: the last one that runs a loop is named, with its settings. A search or a server runs other libraries, and
+/// TRL's functions run inside the loop of Transformers.
 pub(super) const LIBRARIES: &[Library] = &[
+    // Python 3.11. Flask and Prometheus' exporter serve by it.
+    Library {
+        name: "http.server",
+        kind: Serving,
+        runs: code("/socketserver.py", "serve_forever process_request_thread"),
+        counters: &[],
+        parts: &[],
+        settings: &[(Workers, ""), (Persistent, ""), (Prefetch, ""), (Pin, "")],
+        page: "https://docs.python.org/3/library/http.server.html",
+    },
+    // gunicorn 27.0.1: each worker is a fork of its arbiter.
+    Library {
+        name: "gunicorn",
+        kind: Serving,
+        runs: code("gunicorn/arbiter.py", "run"),
+        counters: &[],
+        parts: &[],
+        settings: &[(SameAs, "http.server")],
+        page: "https://docs.gunicorn.org/en/stable/design.html",
+    },
+    // uvicorn 0.54: FastAPI and Starlette run in it.
+    Library {
+        name: "uvicorn",
+        kind: Serving,
+        runs: code("uvicorn/server.py", "run serve _serve main_loop"),
+        counters: &[],
+        parts: &[],
+        settings: &[(SameAs, "http.server")],
+        page: "https://uvicorn.dev/deployment/",
+    },
+    // Flask 3.1.3: below its own server, or that of gunicorn.
+    Library {
+        name: "Flask",
+        kind: Serving,
+        runs: code("flask/app.py", "wsgi_app"),
+        counters: &[],
+        parts: &[],
+        settings: &[(SameAs, "http.server")],
+        page: "https://flask.palletsprojects.com/en/stable/deploying/",
+    },
+    // aiohttp 3.14.
+    Library {
+        name: "aiohttp",
+        kind: Serving,
+        runs: code("aiohttp/web.py", "run_app"),
+        counters: &[],
+        parts: &[],
+        settings: &[(SameAs, "http.server")],
+        page: "https://docs.aiohttp.org/en/stable/web.html",
+    },
+    // grpcio 1.85: a thread takes the calls, and a pool answers them.
+    Library {
+        name: "gRPC",
+        kind: Serving,
+        runs: code("grpc/_server.py", "_serve wait_for_termination _unary_response_in_pool _stream_response_in_pool"),
+        counters: &[],
+        parts: &[],
+        settings: &[(SameAs, "http.server")],
+        page: "https://grpc.io/docs/guides/performance/",
+    },
+    // Ray Serve 2.60.0: a replica's process.
+    Library {
+        name: "Ray Serve",
+        kind: Serving,
+        runs: code(
+            "ray/serve/_private/replica.py",
+            "handle_request handle_request_streaming handle_request_with_rejection call_user_method",
+        ),
+        counters: &[],
+        parts: &[],
+        settings: &[(SameAs, "http.server")],
+        page: "https://docs.ray.io/en/latest/serve/advanced-guides/performance.html",
+    },
+    // pandas 3.1.
+    Library {
+        name: "pandas",
+        kind: DataPreparation,
+        runs: code("pandas/core/, pandas/io/", ""),
+        counters: &[],
+        parts: &[(
+            EachRow,
+            code(
+                "pandas/core/apply.py, pandas/core/groupby/ops.py, pandas/core/algorithms.py",
+                "apply_standard apply_series_generator apply_groupwise _aggregate_series_pure_python map_array",
+            ),
+        )],
+        settings: &[
+            (Device, ""),
+            (Workers, ""),
+            (
+                Columns,
+                "Compute on whole columns, as with groupby(…).agg(…), instead of a function for each row or group",
+            ),
+        ],
+        page: "https://pandas.pydata.org/docs/user_guide/enhancingperf.html",
+    },
+    // Polars 2.1.
+    Library {
+        name: "Polars",
+        kind: DataPreparation,
+        runs: code(
+            "polars/lazyframe/, polars/dataframe/, polars/series/, polars/expr/, polars/functions/, polars/io/",
+            "",
+        ),
+        counters: &[],
+        parts: &[(EachRow, code("polars/series/series.py, polars/dataframe/frame.py", "map_elements map_rows"))],
+        settings: &[
+            (Device, ""),
+            (Workers, ""),
+            (Columns, "Write it as expressions instead of a Python function in map_elements()"),
+        ],
+        page: "https://docs.pola.rs/user-guide/expressions/user-defined-python-functions/",
+    },
+    // Spark 4.3.0: the driver asks a Java process, which computes.
+    Library {
+        name: "Spark",
+        kind: DataPreparation,
+        runs: code("py4j/clientserver.py, py4j/java_gateway.py", "send_command"),
+        counters: &[],
+        parts: &[],
+        settings: &[(Device, ""), (Workers, "")],
+        page: "https://spark.apache.org/docs/latest/tuning.html",
+    },
+    // Ray Data 2.60.0: the driver waits for what tasks in other processes make.
+    Library {
+        name: "Ray Data",
+        kind: DataPreparation,
+        runs: code("ray/data/_internal/, ray/data/dataset.py, ray/data/iterator.py", ""),
+        counters: &[],
+        parts: &[
+            (Batches, code("ray/data/_internal/block_batching/iter_batches.py", "__iter__ get_next_batch_context")),
+            (TaskWait, code("ray/data/_internal/execution/streaming_executor_state.py", "get_output_blocking")),
+        ],
+        settings: &[(Device, ""), (Workers, ""), (Persistent, ""), (Prefetch, "prefetch_batches"), (Pin, "")],
+        page: "https://docs.ray.io/en/latest/data/performance-tips.html",
+    },
+    // datasets 5.2.0.
+    Library {
+        name: "datasets",
+        kind: DataPreparation,
+        runs: code("datasets/arrow_dataset.py", "map _map_single filter"),
+        // A list of rows where it maps batches.
+        counters: &[counter(code("datasets/arrow_dataset.py", "_map_single"), "i", Row)],
+        parts: &[],
+        settings: &[
+            (Device, ""),
+            (Workers, "num_proc"),
+            (Threads, "Map in processes: num_proc at the number of CPUs"),
+        ],
+        page: "https://huggingface.co/docs/datasets/process#multiprocessing",
+    },
+    // torch 2.15: its loader, whose settings have the names that advice uses.
+    Library {
+        name: "PyTorch DataLoader",
+        kind: Training,
+        runs: NO_LOOP,
+        counters: &[],
+        parts: &[(Batches, code("torch/utils/data/dataloader.py", ""))],
+        settings: &[],
+        page: "https://docs.pytorch.org/docs/stable/data.html",
+    },
+    // Grain 0.2.18, by its data sets.
+    Library {
+        name: "Grain",
+        kind: Training,
+        runs: NO_LOOP,
+        counters: &[],
+        parts: &[(Batches, code("grain/_src/python/dataset/transformations/prefetch.py", "__next__"))],
+        settings: &[
+            (Workers, "mp_prefetch(grain.MultiprocessingOptions(num_workers=…))"),
+            (Persistent, ""),
+            (Prefetch, "per_worker_buffer_size"),
+            (Pin, ""),
+        ],
+        page: "https://google-grain.readthedocs.io/en/latest/tutorials/dataset_advanced_tutorial.html",
+    },
+    // Grain 0.2.18, by its DataLoader, which runs such a data set.
+    Library {
+        name: "Grain DataLoader",
+        kind: Training,
+        runs: NO_LOOP,
+        counters: &[],
+        parts: &[(Batches, code("grain/_src/python/data_loader.py", "__next__"))],
+        settings: &[(Workers, "worker_count"), (Persistent, ""), (Prefetch, "worker_buffer_size"), (Pin, "")],
+        page: "https://google-grain.readthedocs.io/en/latest/data_loader/transformations.html",
+    },
+    // DALI 2: its threads make the batches.
+    Library {
+        name: "DALI",
+        kind: Training,
+        runs: NO_LOOP,
+        counters: &[],
+        parts: &[(
+            Batches,
+            code(
+                "nvidia/dali/plugin/base_iterator.py, nvidia/dali/plugin/pytorch/__init__.py",
+                "__next__ _get_outputs",
+            ),
+        )],
+        settings: &[
+            (Workers, "num_threads=… of the Pipeline"),
+            (Persistent, ""),
+            (Prefetch, "prefetch_queue_depth"),
+            (Pin, ""),
+        ],
+        page: "https://docs.nvidia.com/deeplearning/dali/user-guide/docs/advanced_topics_performance_tuning.html",
+    },
+    // webdataset 1.0.2: its WebLoader hands its options to torch's loader.
+    Library {
+        name: "WebDataset",
+        kind: Training,
+        runs: NO_LOOP,
+        counters: &[],
+        parts: &[(Batches, code("webdataset/pipeline.py", "iterator iterator1"))],
+        settings: &[],
+        page: "https://webdataset.github.io/webdataset/",
+    },
+    // mosaicml-streaming 0.13.0: its loader is torch's, and downloads ahead.
+    Library {
+        name: "mosaicml-streaming",
+        kind: Training,
+        runs: NO_LOOP,
+        counters: &[],
+        parts: &[(Batches, code("streaming/base/dataloader.py, streaming/base/dataset.py", "__iter__"))],
+        settings: &[],
+        page: "https://docs.mosaicml.com/projects/streaming/en/stable/",
+    },
+    // Gymnasium 1.4: environments one after the other in the loop's process.
+    Library {
+        name: "Gymnasium",
+        kind: ReinforcementLearning,
+        runs: code("gymnasium/vector/sync_vector_env.py", "step reset"),
+        counters: &[],
+        parts: &[
+            (EnvironmentWait, code("gymnasium/vector/async_vector_env.py", "step_wait reset_wait")),
+            (Environment, code("gymnasium/vector/sync_vector_env.py", "step reset")),
+            (Environment, code("gymnasium/core.py, gymnasium/wrappers/common.py", "step reset")),
+        ],
+        settings: &[(Environments, "Step environments in processes: gymnasium.vector.AsyncVectorEnv")],
+        page: "https://gymnasium.farama.org/api/vector/async_vector_env/",
+    },
     // Optuna 5.0.0.
     Library {
         name: "Optuna",
@@ -91,6 +334,22 @@ pub(super) const LIBRARIES: &[Library] = &[
         settings: &[(Device, ""), (Workers, ""), (Persistent, ""), (Prefetch, ""), (Pin, "")],
         page: "https://docs.sglang.io/docs/advanced_features/hyperparameter_tuning",
     },
+    // Transformers 5.23.0: a model or a pipeline that is called by the user's loop.
+    Library {
+        name: "Transformers",
+        kind: Inference,
+        runs: code(
+            "transformers/generation/utils.py, transformers/pipelines/base.py",
+            "generate __call__ run_single",
+        ),
+        counters: &[],
+        parts: &[
+            (Generate, code("transformers/generation/utils.py", "generate _sample _beam_search")),
+            (Forward, code("transformers/pipelines/base.py", "forward")),
+        ],
+        settings: &[],
+        page: "https://huggingface.co/docs/transformers/pipeline_tutorial",
+    },
     // Accelerate 1.15.0: the loop is the user's, or that of a trainer below.
     Library {
         name: "Accelerate",
@@ -104,6 +363,20 @@ pub(super) const LIBRARIES: &[Library] = &[
         ],
         settings: &[],
         page: "https://huggingface.co/docs/accelerate/concept_guides/performance",
+    },
+    // DeepSpeed 0.18: its engine is called by the user's loop, or by a trainer below.
+    Library {
+        name: "DeepSpeed",
+        kind: Training,
+        runs: code("deepspeed/runtime/engine.py", "forward backward step"),
+        counters: &[],
+        parts: &[
+            (Optimizer, code("deepspeed/runtime/engine.py", "_take_model_step")),
+            (Checkpoint, code("deepspeed/runtime/engine.py", "save_checkpoint")),
+            (Report, code("deepspeed/monitor/", "")),
+        ],
+        settings: &[],
+        page: "https://deepspeed.readthedocs.io/en/latest/training.html",
     },
     // timm 1.0.31: the loop is the user's copy of train.py, so only its parts are known.
     Library {
@@ -131,7 +404,6 @@ pub(super) const LIBRARIES: &[Library] = &[
             (Checkpoint, code("transformers/modeling_utils.py", "save_pretrained")),
             (Checkpoint, code("transformers/trainer_utils.py", "rotate_checkpoints")),
             (Report, code("transformers/trainer_callback.py", "")),
-            (Generate, code("transformers/generation/utils.py", "generate _sample _beam_search")),
         ],
         settings: &[
             (JobSetting::Validation, "Evaluate less often: eval_steps, or on fewer examples of eval_dataset"),
@@ -157,13 +429,8 @@ pub(super) const LIBRARIES: &[Library] = &[
             code("trl/trainer/grpo_trainer.py, trl/trainer/rloo_trainer.py", "_generate _generate_single_turn"),
         )],
         settings: &[
-            (JobSetting::Validation, "Evaluate less often: eval_steps, or on fewer examples of eval_dataset"),
-            (Saving, "Save less often: save_steps, or save_only_model=True"),
+            (SameAs, "Hugging Face Trainer"),
             (Generation, "Generate with vLLM: use_vllm=True in GRPOConfig"),
-            (Workers, "dataloader_num_workers"),
-            (Persistent, "dataloader_persistent_workers"),
-            (Prefetch, "dataloader_prefetch_factor"),
-            (Pin, "dataloader_pin_memory"),
         ],
         page: "https://huggingface.co/docs/trl/speeding_up_training",
     },
@@ -174,14 +441,7 @@ pub(super) const LIBRARIES: &[Library] = &[
         runs: code("sentence_transformers/base/trainer.py, sentence_transformers/trainer.py", "compute_loss"),
         counters: &[],
         parts: &[],
-        settings: &[
-            (JobSetting::Validation, "Evaluate less often: eval_steps, or on fewer examples of eval_dataset"),
-            (Saving, "Save less often: save_steps, or save_only_model=True"),
-            (Workers, "dataloader_num_workers"),
-            (Persistent, "dataloader_persistent_workers"),
-            (Prefetch, "dataloader_prefetch_factor"),
-            (Pin, "dataloader_pin_memory"),
-        ],
+        settings: &[(SameAs, "Hugging Face Trainer")],
         page: "https://sbert.net/docs/package_reference/sentence_transformer/training_args.html",
     },
     // Lightning 2.6.6: the user makes the loader, so its options are torch's.
@@ -483,20 +743,5 @@ pub(super) const LIBRARIES: &[Library] = &[
         )],
         settings: &[(Device, ""), (Workers, ""), (Threads, "Use all CPUs: n_jobs=-1 of the search or the estimator")],
         page: "https://scikit-learn.org/stable/computing/parallelism.html",
-    },
-    // datasets 5.2.0.
-    Library {
-        name: "datasets",
-        kind: DataPreparation,
-        runs: code("datasets/arrow_dataset.py", "map _map_single filter"),
-        // A list of rows where it maps batches.
-        counters: &[counter(code("datasets/arrow_dataset.py", "_map_single"), "i", Row)],
-        parts: &[],
-        settings: &[
-            (Device, ""),
-            (Workers, "num_proc"),
-            (Threads, "Map in processes: num_proc at the number of CPUs"),
-        ],
-        page: "https://huggingface.co/docs/datasets/process#multiprocessing",
     },
 ];

@@ -135,10 +135,13 @@ fn plan(verdict: &Verdict) -> Section {
 fn job(verdict: &Verdict) -> Section {
     let does = &verdict.job;
     let within = does.within.as_ref().map(|outer| format!(", again and again by {outer}")).unwrap_or_default();
-    let text = does.library().map(|library| {
-        let kind = does.kind.map_or("run", |kind| kind.word()).replace('-', " ");
-        format!("{}: the loop is run by {}{within} ({})", capitalized(&kind), library.name, library.page)
-    });
+    let kind = capitalized(&does.kind.map_or("run", |kind| kind.word()).replace('-', " "));
+    let by_library = does
+        .library()
+        .map(|library| format!("{kind}: the loop is run by {}{within} ({})", library.name, library.page));
+    let fed =
+        || does.feeder().map(|loader| format!("{kind}: the batches come from {} ({})", loader.name, loader.page));
+    let text = by_library.or_else(fed);
     Section::detail("Kind of job", SectionBody::Text(text.unwrap_or_default()))
 }
 

@@ -5,6 +5,7 @@
 //! [`correction`] combines the two, once, for frames and verdicts alike.
 
 mod activity;
+mod answers;
 mod call_tree;
 pub mod correction;
 mod helpers;
@@ -103,7 +104,7 @@ pub struct ProcessStacks {
     pub calls: CallTree,
     /// For a training process: the calls of its other threads that make batches or fit a model.
     pub calls_aside: CallTree,
-    /// For a training process: the libraries that run its loop, by name, with the samples of each.
+    /// For a training process: the libraries that run its loop or hand out its batches, by name, with the samples of each.
     pub libraries: BTreeMap<Arc<str>, u32>,
 }
 
@@ -171,7 +172,7 @@ fn process_stacks(
         done.push((activity, stack));
     }
     if is_rank {
-        (out.calls, out.libraries) = code(window, &done);
+        out.add_code(window, &patterns, main, &done);
     } else {
         out.calls = calls_of_worker(window, &patterns, &done);
     }
@@ -196,6 +197,27 @@ fn process_stacks(
 const TORN: u32 = 2;
 
 impl ProcessStacks {
+    /// The calls and the libraries of a training process whose loop's thread did this; of a server, those of all its threads.
+    fn add_code(
+        &mut self,
+        window: &StackWindow,
+        patterns: &[Pattern],
+        main: Option<&ThreadStacks>,
+        done: &[(Activity, &StackCount)],
+    ) {
+        (self.calls, self.libraries) = code(window, done);
+        if let Some((server, part)) = answers::server_aside(window, main) {
+            let samples = (f64::from(self.calls.samples) * part).round() as u32;
+            add_library(&mut self.libraries, server, samples);
+        }
+        let Some(answered) = answers::answered(window, patterns, self.calls.samples) else { return };
+        self.calls = answered.calls;
+        for (name, samples) in answered.libraries {
+            let known = self.libraries.entry(name.into()).or_default();
+            *known = (*known).max(samples);
+        }
+    }
+
     /// Whether the loop does nothing but validate: no training, and no batches outside of it.
     pub fn only_validates(&self) -> bool {
         let trains = [self.main.get(Activity::Backward), self.main.get(Activity::Optimizer), self.fed];
@@ -219,10 +241,15 @@ impl ProcessStacks {
     }
 }
 
-/// The calls of a loop's thread that did this in its stacks, and the libraries that run it with the samples of each.
+/// The calls of a loop's thread that did this in its stacks, and the libraries that run it or hand out its batches, with the samples
+/// of each.
 fn code(window: &StackWindow, done: &[(Activity, &StackCount)]) -> (CallTree, BTreeMap<Arc<str>, u32>) {
-    let running = |frame: &StackFrame| Library::running(&frame.file, &frame.function).map(|library| library.name);
-    let of_frames: Vec<_> = window.frames.iter().map(|frame| (running(frame), call_tree::is_told(frame))).collect();
+    let library = |frame: &StackFrame| {
+        let (file, function) = (&frame.file, &frame.function);
+        let found = Library::running(file, function).or_else(|| Library::handing_out(file, function));
+        found.map(|library| library.name)
+    };
+    let of_frames: Vec<_> = window.frames.iter().map(|frame| (library(frame), call_tree::is_told(frame))).collect();
     let (mut calls, mut libraries) = (CallTree::default(), BTreeMap::new());
     for (activity, stack) in done {
         let at = |frame: &u32| usize::try_from(*frame).unwrap_or(usize::MAX);

@@ -3,7 +3,7 @@
 //! The first one must be worth it. If the CPUs are full, the first says so, or names the processes that fill them.
 
 use trainmon_base::text::sanitize;
-use trainmon_libraries::{JobSetting, Library};
+use trainmon_libraries::JobSetting;
 
 use super::causes::starvation::others_hold;
 use super::causes::{AdviceRow, CauseSpec, Judgment, Promise, spec_of};
@@ -11,6 +11,7 @@ use super::ceiling::{Ceiling, Limit};
 use super::class::Phase;
 use super::culprits::{cpu_users_in_words, processes};
 use super::features::Features;
+use super::job::JobDoes;
 use super::parts::Advice;
 use super::thresholds::*;
 use super::what_if::Capacity;
@@ -36,7 +37,6 @@ pub(super) fn advice(
         return thaw.iter().map(|thaw| resume(thaw)).collect();
     }
     let Some(known) = known else { return Vec::new() };
-    let library = window.does.library();
     let (rows, titles): (Vec<&AdviceRow>, Vec<String>) = fitting(known, window).unzip();
     let bound = window.main.as_ref().and_then(|_| (known.bound)(known, window)).filter(|bound| *bound > 1.0);
     let of_row = |(row, title): (&&AdviceRow, &String)| Advice {
@@ -52,7 +52,7 @@ pub(super) fn advice(
         (known.sharpen)(first, window);
     }
     // A cause gives the first one the numbers of this run, by torch's names.
-    advice.iter_mut().for_each(|one| one.title = with_names_of(library, std::mem::take(&mut one.title)));
+    advice.iter_mut().for_each(|one| one.title = with_names_of(&window.does, std::mem::take(&mut one.title)));
     let on_free_cpus = advice.first().and_then(|first| first.speedup_at_most);
     for (one, row) in advice.iter_mut().zip(&rows) {
         let tunes = row.promise == Promise::Ceiling || row.is_tuning() && one.speedup_at_most.is_some();
@@ -98,18 +98,18 @@ fn order(
 /// The first advice of a cause that fits the window, without the numbers of this run.
 pub(super) fn first_title(known: &CauseSpec, window: &Features) -> Option<String> {
     let (_, title) = fitting(known, window).next()?;
-    Some(with_names_of(window.does.library(), title))
+    Some(with_names_of(&window.does, title))
 }
 
 /// The rows that fit the window, with their titles.
 fn fitting<'a>(known: &'a CauseSpec, window: &'a Features) -> impl Iterator<Item = (&'a AdviceRow, String)> {
     let rows = known.advice.iter().filter(|row| (row.fits)(window));
-    rows.filter_map(|row| Some((row, title(row, window.does.library())?)))
+    rows.filter_map(|row| Some((row, title(row, &window.does)?)))
 }
 
-/// The title of a row for a loop that this library runs; `None` if it does not fit the library.
-fn title(row: &AdviceRow, library: Option<&Library>) -> Option<String> {
-    let own = |setting| library.and_then(|library| library.setting(setting));
+/// The title of a row for this job; `None` if it does not fit its libraries.
+fn title(row: &AdviceRow, does: &JobDoes) -> Option<String> {
+    let own = |setting| does.setting(setting);
     if let Some(setting) = row.setting {
         return own(setting).filter(|words| !words.is_empty()).map(str::to_owned);
     }
@@ -119,11 +119,10 @@ fn title(row: &AdviceRow, library: Option<&Library>) -> Option<String> {
     (!lacks).then(|| row.title.to_owned())
 }
 
-/// A title with the library's own names of settings. Clauses on settings that it lacks are left out.
-fn with_names_of(library: Option<&Library>, title: String) -> String {
-    let settings = library.map_or(&[][..], |library| library.settings);
-    settings.iter().fold(title, |title, (setting, own)| {
-        let Some((_, name)) = JobSetting::NAMES.into_iter().find(|(known, _)| known == setting) else { return title };
+/// A title with the libraries' own names of settings. Clauses on settings that they lack are left out.
+fn with_names_of(does: &JobDoes, title: String) -> String {
+    JobSetting::NAMES.into_iter().fold(title, |title, (setting, name)| {
+        let Some(own) = does.setting(setting) else { return title };
         // A setting with its value says all of it.
         if own.contains('=') && title.contains(name) {
             return format!("Set {own}");
@@ -198,12 +197,19 @@ mod tests {
 
     #[test]
     fn settings_have_the_names_of_the_library() {
-        let said = |library: &str, title: &str| with_names_of(Library::named(library), title.to_owned());
+        let does = |library: &str, loader: Option<&str>| JobDoes {
+            library: Some(library.to_owned()),
+            loader: loader.map(str::to_owned),
+            ..JobDoes::default()
+        };
+        let said = |library: &str, title: &str| with_names_of(&does(library, None), title.to_owned());
         let title = "Set num_workers=2 and persistent_workers=True";
         let hugging_face = "Set dataloader_num_workers=2 and dataloader_persistent_workers=True";
         assert_eq!(said("Hugging Face Trainer", title), hugging_face);
         assert_eq!(said("Ultralytics", title), "Set workers=2");
         assert_eq!(said("Keras", title), "Set num_parallel_calls=tf.data.AUTOTUNE in map()");
         assert_eq!(said("a library that is not in the table", title), title);
+        let by_grain = does("a library that is not in the table", Some("Grain DataLoader"));
+        assert_eq!(with_names_of(&by_grain, title.to_owned()), "Set worker_count=2");
     }
 }

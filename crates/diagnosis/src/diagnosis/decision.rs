@@ -16,6 +16,7 @@ use super::parts::Hottest;
 use super::phases::{is_proven, not_training};
 use super::thresholds::*;
 use trainmon_base::stats::{percent, round};
+use trainmon_libraries::JobKind;
 use trainmon_waits::taxonomy::Purpose;
 
 thresholds! {
@@ -163,6 +164,9 @@ fn without_cause(case: &RuleInput<'_>) -> Judgment {
         Judgment::state(Phase::Unknown, Class::Unknown, PERHAPS).doubt(
             "one thread computes, without workers, steps or a GPU: the job is still starting, or it trains on one CPU",
         )
+    } else if case.window.does.kind == Some(JobKind::Serving) {
+        unknown()
+            .doubt("the server's first thread waits, while threads or processes that it hands requests to compute")
     } else {
         unknown().doubt("the loop neither computes nor waits for data, and no GPU of the job can be read")
     }

@@ -10,6 +10,7 @@ use super::features::{Chain, Features, LoopStacks, LoopThread};
 use super::requests;
 use super::thresholds::*;
 use trainmon_base::stats::percent;
+use trainmon_libraries::JobKind;
 use trainmon_waits::taxonomy::Purpose;
 
 thresholds! {
@@ -137,7 +138,15 @@ pub(super) fn is_proven(window: &Features, known: Known) -> bool {
         || device
         || window.communicates
         || model
+        || window.does.kind == Some(JobKind::Serving)
+        || window.does.kind == Some(JobKind::DataPreparation) && !may_prepare_training(window)
         || waits_in_turn(window)
+}
+
+/// A young process that prepares data and has a library for training loaded may train next.
+fn may_prepare_training(window: &Features) -> bool {
+    let young = window.age_s.is_some_and(|age| age < STARTING);
+    window.does.kind == Some(JobKind::DataPreparation) && window.learns && young
 }
 
 /// Known processes end most of the loop's waits, and it continues after each: a loop, however little it computes itself. A rank
@@ -216,7 +225,7 @@ fn other_phase(window: &Features, main: &LoopThread, known: Known) -> Option<(Ph
     }
     // Busy, but not with what a training loop does: imports, data set set-up, compilation, the first samples. Without workers, a
     // wait for a disk is a wait for data. A working model proves a loop.
-    let by_library = window.does.library.is_some();
+    let by_library = window.does.library.is_some() && !may_prepare_training(window);
     let trains = by_library || main.stacks.as_ref().is_some_and(|stacks| stacks.trains() || stacks.has_work_done());
     let told = main.stacks.is_some() || window.loads_by_reads();
     let loads = !told && main.shares.input_wait - main.disk() >= HARDLY;

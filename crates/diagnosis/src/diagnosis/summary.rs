@@ -11,6 +11,7 @@ use super::place::NAMED;
 use super::thresholds::*;
 use trainmon_base::stats::percent;
 use trainmon_base::text::sanitize;
+use trainmon_libraries::JobKind;
 use trainmon_waits::time_split::LoopActivity;
 
 /// Most culprits that a sentence names.
@@ -50,8 +51,11 @@ pub(super) fn summary(
         },
     };
     if let Some(text) = elsewhere(spec, window) {
-        let line = spec.and_then(|spec| spec.line(window));
-        return text + &line.map(|(_, line)| format!(" It waits in {line}.")).unwrap_or_default();
+        let line = spec.and_then(|spec| spec.line(window)).map(|found| match found {
+            (CulpritPlace::Loop, line) => format!(" Most of that is in {line}."),
+            (_, line) => format!(" It waits in {line}."),
+        });
+        return text + &line.unwrap_or_default();
     }
     let Some(spec) = spec else { return lost + "." };
     let meaning = judgment.meaning.as_deref().unwrap_or(spec.meaning);
@@ -80,6 +84,9 @@ fn not_training(pid: u32, judgment: &Judgment, window: &Features) -> String {
         Phase::Compile => "The model is being compiled. The loop takes no steps meanwhile.".into(),
         Phase::Validation => "The job is validating. The loop takes no steps meanwhile.".into(),
         _ => match &judgment.meaning {
+            Some(words) if window.does.kind == Some(JobKind::Serving) => {
+                format!("The server has nothing to do: it {words}.")
+            }
             Some(words) => format!("The job is not training: it {words}."),
             None => "The job is alive but idle: it neither computes nor waits for data. It may be done, hung or \
                      waiting for input."

@@ -40,6 +40,17 @@ const PASS_ON: &[Code] = &[
     Code::new("dist-packages/", "wrapper wrapped inner <lambda> _inner wrapped_func inner_f"),
 ];
 
+/// Installed programs that start the user's code, all of their functions: notebooks, servers, launchers. Read in ipykernel 7.4,
+/// IPython 9, nbclient 0.11, uvicorn 0.54, Starlette, gunicorn 27, Flask 3.1 and grpcio 1.85.
+const STARTERS: &[Code] = &[
+    Code::new(
+        "ipykernel_launcher.py, ipykernel/, IPython/core/, nbclient/, jupyter_client/, traitlets/, tornado/",
+        "",
+    ),
+    Code::new("uvicorn/, starlette/, fastapi/, anyio/, gunicorn/, werkzeug/, flask/, click/, typer/", ""),
+    Code::new("grpc/_server.py, torch/distributed/run.py, torch/distributed/launcher/, accelerate/commands/", ""),
+];
+
 /// A function, called from the function that is its parent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CodeCall {
@@ -155,6 +166,21 @@ impl CallTree {
         cut
     }
 
+    /// Samples in the user's own code that these functions call.
+    pub fn called_by(&self, is_caller: impl Fn(&CodeCall) -> bool) -> u32 {
+        // Of each call, whether it is below such a function, and whether the user's code below that is counted.
+        let mut below: Vec<(bool, bool)> = Vec::with_capacity(self.calls.len());
+        let mut samples = 0_u32;
+        for call in &self.calls {
+            let (within, counted) =
+                call.caller.and_then(|at| below.get(usize::from(at)).copied()).unwrap_or_default();
+            let counts = within && !counted && call.is_user();
+            samples = samples.saturating_add(if counts { call.samples } else { 0 });
+            below.push((within || is_caller(call), counted || counts));
+        }
+        samples
+    }
+
     /// The calls from the outermost to the innermost one that each take the largest part of their caller's time, as long as that
     /// is at least `least` samples.
     pub fn heaviest(&self, least: u32) -> Vec<&CodeCall> {
@@ -175,8 +201,9 @@ impl CallTree {
 pub(super) fn is_told(frame: &StackFrame) -> bool {
     const COMPREHENSIONS: [&str; 4] = ["<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"];
     let is_known = is_user_code(&frame.file) || is_installed(&frame.file);
-    let passes_on = || PASS_ON.iter().any(|code| code.is_at(&frame.file, &frame.function));
-    is_known && !COMPREHENSIONS.contains(&last_part(&frame.function)) && !passes_on()
+    let is_of = |codes: &[Code]| codes.iter().any(|code| code.is_at(&frame.file, &frame.function));
+    let starts = || is_installed(&frame.file) && is_of(STARTERS);
+    is_known && !COMPREHENSIONS.contains(&last_part(&frame.function)) && !is_of(PASS_ON) && !starts()
 }
 
 #[cfg(test)]
@@ -239,6 +266,31 @@ mod tests {
         let stack = [frame("dumps", "/usr/lib/python3.11/json/__init__.py", 3), frame("log", "/a/t.py", 4)];
         tree.add_stack(stack.iter().filter(|frame| is_told(frame)), 2);
         assert_eq!(names(&tree.heaviest(1)), ["log:4 2"]);
+    }
+
+    #[test]
+    fn what_starts_the_users_code_is_no_place() {
+        let stack = [
+            ("ipykernel_launcher.py:<module>", 18),
+            ("ipykernel/kernelbase.py:start", 1),
+            ("IPython/core/interactiveshell.py:run_cell", 2),
+            ("cell", 3),
+            ("uvicorn/protocols/http/h11_impl.py:run_asgi", 4),
+            ("starlette/routing.py:app", 5),
+            ("answer", 7),
+        ];
+        assert_eq!(names(&tree(&[(&stack, 10)]).heaviest(1)), ["cell:3 10", "answer:7 10"]);
+    }
+
+    #[test]
+    fn the_users_code_below_a_function_counts_once() {
+        let tree = tree(&[
+            (&[("main", 5), ("pandas/core/apply.py:apply", 1), ("streak", 7), ("longest", 9)], 30),
+            (&[("main", 5), ("pandas/core/apply.py:apply", 1), ("pandas/core/series.py:sum", 2)], 10),
+            (&[("main", 6), ("other", 3)], 5),
+        ]);
+        assert_eq!(tree.called_by(|call| &*call.function == "apply"), 30);
+        assert_eq!(tree.called_by(|call| &*call.function == "sum"), 0);
     }
 
     #[test]

@@ -194,8 +194,11 @@ fn of_part(part: LibraryPart) -> Pattern {
         LibraryPart::Fit => Is(Fit),
         LibraryPart::Generate => Is(Generate),
         LibraryPart::Environment => Is(Environment),
-        LibraryPart::EnvironmentWait => Is(OtherWait),
+        LibraryPart::EnvironmentWait | LibraryPart::TaskWait => Is(OtherWait),
         LibraryPart::Samples => Pattern::Samples,
+        LibraryPart::Batches => Pattern::LoaderNext,
+        // What it calls decides.
+        LibraryPart::EachRow => Pattern::Nothing,
         LibraryPart::Copy => Is(Copy),
         LibraryPart::Checkpoint => Is(Checkpoint),
         LibraryPart::Report => Is(Report),

@@ -19,7 +19,7 @@ pub(super) fn without_gpu(window: &Features) -> bool {
 
 /// The machine has a GPU, and the loop's model is moved there by the user's own code: no library has a setting for it.
 pub(super) fn moves_to_gpu(window: &Features) -> bool {
-    let by_library = window.does.library().is_some_and(|library| library.setting(JobSetting::Device).is_some());
+    let by_library = window.does.setting(JobSetting::Device).is_some();
     with_gpu(window) && !by_library && window.does.kind.is_none_or(JobKind::moves_to_gpu)
 }
 
@@ -34,9 +34,14 @@ pub(super) fn leaves_cpus_free(window: &Features) -> bool {
     window.cpu.job.is_some_and(|job| job <= FREE_BEYOND.value * window.cpu.left())
 }
 
-/// The same, and the job prepares data.
-pub(super) fn prepares_beside_free_cpus(window: &Features) -> bool {
-    window.does.kind == Some(JobKind::DataPreparation) && leaves_cpus_free(window)
+/// A library calls a function of the user's for each row or group, for a good part of the time.
+pub(super) fn calls_for_each_row(window: &Features) -> bool {
+    window.loop_stacks().is_some_and(|stacks| stacks.for_each_row() >= CLEARLY_LOST)
+}
+
+/// A library other than torch hands out the batches, and has its own setting for processes or threads that make them.
+pub(super) fn has_a_loaders_workers(window: &Features) -> bool {
+    window.does.loader.is_some() && window.does.setting(JobSetting::Workers).is_some_and(|name| !name.is_empty())
 }
 
 /// The loop generates text or actions for a good part of the time.

@@ -54,6 +54,8 @@ const BY_THREADS: CauseSpec = CauseSpec {
     place: CulpritPlace::Nowhere,
     meaning: "threads of the loop's process make the batches and cannot keep up",
     advice: advice![
+        Ceiling "Make the batches in worker processes (num_workers=1 or more)"
+            => "Python code runs in one thread of a process at a time", if has_a_loaders_workers;
         Ceiling "Make the batches in processes instead of threads"
             => "Python code runs in one thread of a process at a time; more processes help too";
         "Make a batch cheaper, or compute it once and keep it"

@@ -49,7 +49,6 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
             => "the loop steps them one after the other, and nothing else runs meanwhile", if steps_environments, of Environments;
         "Make the loop's own work cheaper, or move it out of the step"
             => "nothing else of the step runs meanwhile";
-        Nothing "Use all CPUs" => "one process works, and CPUs are free", if prepares_beside_free_cpus, of Threads;
         Nothing "Find the lines with `py-spy top --pid PID`"
             => "it names the functions that take the loop's time", if without_stacks;
         Nothing "Log and compute metrics only every N steps"
@@ -60,7 +59,32 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     against: &[WAITS_FOR_BATCHES],
     place: CulpritPlace::Loop,
     sharpen,
+    special_case: |window| (window.does.kind == Some(JobKind::DataPreparation)).then_some(&PREPARES_DATA),
     ..CauseSpec::in_class(Class::Cpu)
+};
+
+/// The job prepares data.
+const PREPARES_DATA: CauseSpec = CauseSpec {
+    headline: "preparing data",
+    brief: "the job's own code prepares data",
+    meaning: "the job's own code prepares data",
+    advice: advice![
+        "Compute on whole columns"
+            => "a Python function is called for each row or group", if calls_for_each_row, of Columns;
+        "Use more processes" => "one process works, and CPUs are free", if leaves_cpus_free, of Threads;
+        "Make that work cheaper, or share it among processes" => "the job does one thing after the other";
+        Nothing "Find the lines with `py-spy top --pid PID`"
+            => "it names the functions that take the time", if without_stacks;
+    ],
+    sharpen: |first, window| {
+        let place = window.loop_stacks().and_then(LoopStacks::place_of_work);
+        if let Some(place) = place.filter(|place| place.share >= WORTH_NAMING) {
+            first.title = format!("Make it cheaper, or share it among processes: {place}");
+            first.limit(window.without(place.share));
+        }
+    },
+    special_case: |_| None,
+    ..CAUSE
 };
 
 /// Without a GPU: the loop's stacks are mostly in code outside the model. A loop that computes on several CPUs may run a model that
@@ -68,9 +92,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
 fn on_the_cpu(case: &RuleInput<'_>) -> Option<Judgment> {
     let stacks = case.main.stacks.as_ref()?;
     if case.window.does.kind == Some(JobKind::DataPreparation) && case.computes_on_cpu() {
-        return Some(
-            Judgment::new(Cause::MainThread, LIKELY).meaning("the job prepares data, and trains nothing meanwhile"),
-        );
+        return Some(Judgment::new(Cause::MainThread, LIKELY));
     }
     // Without a GPU, a sync is a wait for the model, and so is a compiled step.
     let compiled = stacks.shares.get(Activity::Sync) + stacks.shares.get(Activity::Graph);

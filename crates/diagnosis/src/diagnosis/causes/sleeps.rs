@@ -10,8 +10,12 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         WAIT_IS_FOLLOWED,
         "it ends at a timer: the loop's thread sleeps, and meanwhile no other thread or process of the job \
          works, nor does the GPU",
+        "with stacks: no library polls for tasks in processes outside the job for `larger_half` of the time",
     ],
-    judge: |case| case.waits_for(Purpose::Sleep).then(|| case.found(Cause::Sleeps, 1.0)),
+    judge: |case| {
+        let polls = case.main.stacks.as_ref().is_some_and(|stacks| stacks.for_tasks() >= LARGER_HALF);
+        (case.waits_for(Purpose::Sleep) && !polls).then(|| case.found(Cause::Sleeps, 1.0))
+    },
     signals: &[CHAIN, MAIN_WAIT, MAIN_STACKS, DEVICE],
     source: "a thread in nanosleep(2) continues when its timer ends, whatever happens before. Libraries poll this \
         way while a child process, a thread or the GPU works (joblib every 10 ms): such a sleep counts as a wait \

@@ -58,6 +58,7 @@ fn special_case(window: &Features) -> Option<&'static CauseSpec> {
     match window.does.kind {
         Some(JobKind::ReinforcementLearning) if without_gpu(window) => Some(&ENVIRONMENTS),
         _ if works_in_processes(window) => Some(&OF_A_LIBRARY),
+        Some(JobKind::DataPreparation) => Some(&PREPARES_ELSEWHERE),
         _ if hands_out_work(window) => Some(&OF_A_POOL),
         _ => None,
     }
@@ -108,6 +109,20 @@ fn sharpen(first: &mut Advice, window: &Features) {
     let waits = window.chain.as_ref().map_or(0.0, |chain| chain.share(Purpose::Process));
     first.limit(1.0 / waits.max(1.0 - waits));
 }
+
+/// The job asks it to prepare data, like a driver of Spark.
+const PREPARES_ELSEWHERE: CauseSpec = CauseSpec {
+    meaning: "another process prepares the data",
+    advice: advice![
+        Nothing "Select the columns and filter the rows first"
+            => "the process that prepares the data then has less to do";
+        Nothing "Run more of these processes, or give each more CPUs"
+            => "the job waits for as long as they work", if leaves_cpus_free;
+    ],
+    sharpen: |_, _| {},
+    special_case: |_| None,
+    ..CAUSE
+};
 
 /// The workers wait for it, not the loop.
 const BEHIND_WORKERS: CauseSpec = CauseSpec {

@@ -44,5 +44,51 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         signal: Signal::WaitsForThread,
         words: |name| format!("for {name} of its own process: a lock, a result, or its end"),
     }),
+    special_case: |window| match window.does.kind? {
+        JobKind::Serving => Some(&ANSWERS_IN_THREADS),
+        JobKind::DataPreparation => Some(&COMPUTES_IN_THREADS),
+        _ => None,
+    },
     ..CauseSpec::in_class(Class::Cpu)
+};
+
+/// A server's first thread hands requests to others.
+const ANSWERS_IN_THREADS: CauseSpec = CauseSpec {
+    headline: "threads answer the requests",
+    brief: "the threads that answer requests compute",
+    meaning: "the threads that answer requests compute",
+    advice: advice![
+        Nothing "Answer several requests in one batch"
+            => "one forward pass then serves all of them";
+        Nothing "Use a machine with a GPU, if the model can compute on one"
+            => "the CPU computes the answers, and trainmon sees no GPU here (`trainmon doctor`)", if lacks_gpu;
+    ],
+    followed: Some(FollowedWait {
+        part: Purpose::Thread,
+        signal: Signal::WaitsForThread,
+        words: |name| format!("for {name} of its own process, which answer the requests"),
+    }),
+    place: CulpritPlace::Loop,
+    special_case: |_| None,
+    ..CAUSE
+};
+
+/// A library prepares data in threads of its own.
+const COMPUTES_IN_THREADS: CauseSpec = CauseSpec {
+    headline: "the library's threads compute",
+    brief: "the library computes in threads of its own",
+    meaning: "the library computes in threads of its own",
+    advice: advice![
+        Nothing "Select the columns and filter the rows first"
+            => "the library then has less to compute";
+        Nothing "Compute on whole columns"
+            => "a Python function is called for each row or group", if calls_for_each_row, of Columns;
+    ],
+    followed: Some(FollowedWait {
+        part: Purpose::Thread,
+        signal: Signal::WaitsForThread,
+        words: |name| format!("for {name} of its own process, where the library computes"),
+    }),
+    special_case: |_| None,
+    ..CAUSE
 };

@@ -4,9 +4,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+mod kind;
+
 use super::{Device, Span, WeightedMean};
 use crate::diagnosis::code::{SyncParts, at_lock_lines, hottest_functions, hottest_own, sleep_line, sync_lines};
-use crate::diagnosis::job::JobDoes;
 use crate::diagnosis::parts::Hottest;
 use crate::diagnosis::place;
 use crate::diagnosis::thresholds::{
@@ -232,24 +233,12 @@ impl LoopStacks {
     pub fn place_of_work(&self) -> Option<&Hottest> {
         let own = self.hottest_own.as_ref();
         let innermost = self.place.last().filter(|place| place.share >= place::NAMED);
+        // Where a server's own thread is says nothing of its answers.
+        if self.job().kind == Some(JobKind::Serving) {
+            return innermost.or(own);
+        }
         let only_calls = |own: &&Hottest| place::only_calls(&self.sum.calls, own);
         if own.filter(only_calls).is_some() { innermost.or(own) } else { own }
-    }
-
-    /// What the job does.
-    pub fn job(&self) -> JobDoes {
-        let by_code = match self.trains() {
-            true => Some(JobKind::Training),
-            false if self.predicts() => Some(JobKind::Inference),
-            false => None,
-        };
-        JobDoes::new(|library| self.part_in(library), by_code)
-    }
-
-    /// The part of the samples in which a library of the table runs the loop.
-    pub fn part_in(&self, library: &str) -> f64 {
-        let samples = self.sum.libraries.get(library).copied().unwrap_or(0);
-        f64::from(samples) / f64::from(self.samples.max(1))
     }
 
     /// Share at lines that wait for the GPU.
