@@ -8,7 +8,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-use super::loop_variable::{LARGEST_COUNT, OLDEST_NS, READINGS, TOTALS, is_long, rate};
+use super::loop_variable::{LARGEST_COUNT, OLDEST_NS, READINGS, TOTALS, moves, rate};
 use trainmon_libraries::Library;
 use trainmon_sample::locals::LOOPS;
 use trainmon_sample::{LocalsSample, ProcessId, Sample};
@@ -81,7 +81,7 @@ impl LastReading {
             let is_loop = LOOPS.contains(&&*variable.4);
             let counts = |values: &mut VecDeque<_>| {
                 let values = values.make_contiguous();
-                if is_loop { is_long(values) } else { rate(values).is_some() }
+                if is_loop { moves(values) } else { rate(values).is_some() }
             };
             if !self.counters.contains(&variable) && (is_known(&variable) || counts(values)) {
                 self.counters.insert(variable);

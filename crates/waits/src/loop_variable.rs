@@ -16,8 +16,8 @@ use trainmon_libraries::{Counter, Library, StepUnit};
 use trainmon_rates::levels::NEARLY_ALL;
 use trainmon_sample::locals::LOOPS;
 use trainmon_sample::{FrameLocals, LocalsSample, ProgressBar, ThreadLocals};
-pub(super) use turns::{LARGEST_COUNT, is_long, rate};
-use turns::{lap, rate_of_counter, rate_of_laps, rises_still};
+pub(super) use turns::{LARGEST_COUNT, moves, rate};
+use turns::{is_long, lap, rate_of_counter, rate_of_laps, rises_still};
 
 /// Most readings kept for one training process.
 pub(super) const READINGS: usize = 48;
@@ -164,14 +164,23 @@ impl LoopVariable {
     }
 
     /// The innermost `for` loop of these frames, if its turns can be counted: loops around it may be epochs. Without a name there is
-    /// no other way to tell.
+    /// no other way to tell. If a loop of a few turns runs inside of it in the same file, either of them may take the steps.
     fn find_loop(&self, frames: &[&FrameLocals]) -> Option<FoundVariable> {
+        let frames: Vec<&FrameLocals> = frames.iter().copied().take_while(|frame| !is_in_model(frame)).collect();
         let loops = frames.iter().enumerate().rev().flat_map(|(depth, frame)| {
             LOOPS.iter().rev().map(move |name| (*name, *frame, self.values(depth, frame, name)))
         });
         let nearly_always = |values: &[(u64, i64)]| values.len() as f64 >= NEARLY_ALL * self.kept.len() as f64;
-        let mut running = loops.filter(|(_, _, values)| nearly_always(values) && is_long(values));
-        let (name, frame, values) = running.next()?;
+        let mut running = loops.filter(|(_, _, values)| nearly_always(values) && moves(values));
+        let mut within: Vec<&Arc<str>> = Vec::new();
+        let (name, frame, values) = running.find(|(_, frame, values)| {
+            within.push(&frame.file);
+            is_long(values)
+        })?;
+        within.pop();
+        if within.contains(&&frame.file) {
+            return None;
+        }
         let per_s = rate(&values).or_else(|| rate_of_laps(&values, lap(&values)?))?;
         let steps =
             CountedSteps { per_s, variable: shown(name, frame), place: None, unit: StepUnit::Step, by_loop: true };
@@ -220,6 +229,11 @@ impl LoopVariable {
         };
         self.kept.iter().filter_map(value).collect()
     }
+}
+
+/// Whether it is a call of a model, whose loops are over its layers.
+fn is_in_model(frame: &FrameLocals) -> bool {
+    frame.function.rsplit('.').next() == Some("forward") || frame.file.ends_with("torch/nn/modules/module.py")
 }
 
 /// The name and the function of a variable.

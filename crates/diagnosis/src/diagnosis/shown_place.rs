@@ -2,9 +2,9 @@
 
 use trainmon_base::text::named_enum;
 
-use super::causes::source;
 use super::features::Features;
 use super::parts::Hottest;
+use super::thresholds::LARGER_HALF;
 
 named_enum! {
     /// Of what a path through the code is.
@@ -39,7 +39,9 @@ pub(super) fn shown(window: &Features) -> (PlaceOf, Vec<Hottest>) {
         return (PlaceOf::Loop, of_loop());
     }
     let of_workers = window.workers.as_ref().map(|workers| workers.place.clone());
-    let by_threads = stacks.filter(|_| source::makers(window).is_some()).map(|stacks| stacks.place_aside.clone());
+    // The loop itself hardly makes any: its threads do.
+    let by_threads = stacks.filter(|stacks| stacks.loading() < LARGER_HALF.value * window.lost_wait());
+    let by_threads = by_threads.map(|stacks| stacks.place_aside.clone());
     match (of_workers, by_threads) {
         (Some(place), _) if !place.is_empty() => (PlaceOf::Workers, place),
         (_, Some(place)) if !place.is_empty() => (PlaceOf::Threads, place),

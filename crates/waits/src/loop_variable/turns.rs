@@ -169,8 +169,13 @@ pub(super) fn lap(values: &[(u64, i64)]) -> Option<i64> {
     (fell.count() > 1).then_some(largest - least + 1)
 }
 
+/// Whether a loop turns at all.
+pub(crate) fn moves(values: &[(u64, i64)]) -> bool {
+    values.iter().any(|(_, value)| Some(*value) != values.first().map(|(_, first)| *first))
+}
+
 /// Whether a loop gets beyond a few turns.
-pub(crate) fn is_long(values: &[(u64, i64)]) -> bool {
+pub(super) fn is_long(values: &[(u64, i64)]) -> bool {
     let of_values = || values.iter().map(|(_, value)| *value);
     of_values()
         .max()

@@ -8,7 +8,7 @@ mod fits;
 mod judgment;
 mod names;
 mod rule_input;
-pub(super) mod source;
+mod source;
 mod spec;
 mod stages;
 pub(super) mod starvation;

@@ -6,7 +6,7 @@ use crate::diagnosis::thresholds::*;
 use trainmon_waits::taxonomy::Purpose;
 
 /// The threads of the loop's process that make its batches: it has no workers, and most of its loss is waits for these threads.
-pub(in crate::diagnosis) fn makers(window: &Features) -> Option<OwnThreads> {
+pub(super) fn makers(window: &Features) -> Option<OwnThreads> {
     let chain = if window.workers.is_none() { window.followed_chain()? } else { return None };
     let threads = chain.own_threads();
     let lost = window.lost_wait();

@@ -10,7 +10,9 @@ use super::{Device, Span, WeightedMean};
 use crate::diagnosis::code::{SyncParts, at_lock_lines, hottest_functions, hottest_own, sleep_line, sync_lines};
 use crate::diagnosis::parts::Hottest;
 use crate::diagnosis::place;
-use crate::diagnosis::thresholds::{BUSY, CLEARLY_LOST, HARDLY, INLINE_READ, LARGER_HALF, LOST_WAIT, Threshold};
+use crate::diagnosis::thresholds::{
+    ALL_ALONG, BUSY, CLEARLY_LOST, HARDLY, INLINE_READ, LARGER_HALF, LOST_WAIT, Threshold,
+};
 use trainmon_libraries::JobKind;
 use trainmon_sample::{ProcessId, ThreadRole};
 use trainmon_waits::Frame;
@@ -190,6 +192,12 @@ impl LoopStacks {
     pub fn works_aside_at_something_else(&self) -> bool {
         let (all, make) = self.aside;
         all >= ENOUGH_SAMPLES_ASIDE && f64::from(make) < OF_BATCHES * f64::from(all)
+    }
+
+    /// Whether its other threads were seen working often enough, and hardly at anything but making batches.
+    pub fn makes_batches_aside(&self) -> bool {
+        let (all, make) = self.aside;
+        all >= ENOUGH_SAMPLES_ASIDE && f64::from(make) >= ALL_ALONG.value * f64::from(all)
     }
 
     /// Share of its own code and share of the model, if both take a large part of its time.

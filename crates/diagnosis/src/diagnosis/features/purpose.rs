@@ -32,11 +32,14 @@ impl Features {
         })
     }
 
-    /// Whether the loop's code is at getting batches while it waits for the interpreter lock.
+    /// Whether the loop's code is at getting batches while it waits for the interpreter lock. If other threads do nothing but make
+    /// them, and the loop finds none ready now and then, it goes no faster than they do, wherever it waits for the lock.
     fn waits_for_batches_of_threads(&self) -> bool {
-        let gets = self.loop_stacks().map_or(0.0, |stacks| stacks.shares.share_where(Activity::is_input));
+        let Some(stacks) = self.loop_stacks() else { return false };
+        let gets = stacks.shares.share_where(Activity::is_input);
         let waits = self.chain.as_ref().map_or(0.0, |chain| chain.share(Purpose::InterpreterLock));
-        waits > 0.0 && gets >= LARGER_HALF.value
+        let at_least = if stacks.makes_batches_aside() { LOST_WAIT } else { LARGER_HALF };
+        waits > 0.0 && gets >= at_least.value
     }
 
     /// The split of the loop's time, if some of it turns out to have another purpose than it seemed.
@@ -54,6 +57,11 @@ impl Features {
             let waits = share(Purpose::Thread).min(split.input_wait);
             split.input_wait -= waits;
             split.other += waits;
+        }
+        if self.waits_for_batches_of_threads() {
+            let waits = share(Purpose::InterpreterLock).min(split.other);
+            split.other -= waits;
+            split.input_wait += waits;
         }
         if self.loads_by_reads() {
             let loads = main.running.min(self.device_idle()).min(split.host_busy);
