@@ -45,7 +45,8 @@ impl JobDoes {
             all().filter(|library| is_enough(part_in(library.name)) && fits(library)).collect()
         };
         let mut found = running(&part(RUNS_THE_LOOP.value));
-        if found.is_empty() && learns {
+        // What a library does for a smaller part may still be all that the loop does with its data.
+        if found.is_empty() && !trains && (learns || by_code.is_some()) {
             found = running(&part(LEARNS_AT_ALL.value));
         }
         // In the order of the table: outer ones first.
@@ -115,6 +116,10 @@ mod tests {
             (Some(DataPreparation), Some("pandas"), None)
         );
         assert_eq!(said(&does(&[("pandas", 40), ("datasets", 90)], None)).1, Some("datasets"));
+        assert_eq!(
+            said(&does(&[("Transformers", 25)], Some(Inference))),
+            (Some(Inference), Some("Transformers"), None)
+        );
     }
 
     #[test]
@@ -134,6 +139,7 @@ mod tests {
         let acts = Some(JobKind::ReinforcementLearning);
         assert_eq!(does(&[], acts).kind, acts);
         assert_eq!(does(&[("Lightning", 90)], acts).kind, acts);
+        assert_eq!(said(&does(&[("Gymnasium", 15)], acts)), (acts, None, None));
         assert_eq!(said(&does(&[("Gymnasium", 40)], acts)), (acts, Some("Gymnasium"), None));
     }
 

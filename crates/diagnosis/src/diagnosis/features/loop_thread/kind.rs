@@ -17,10 +17,11 @@ impl LoopStacks {
         // In a loop that waits most of the time, few samples show the model at all.
         let learns = self.trains() || learned > 0.0 && learned >= OF_FORWARD * f64::from(seen(&[Activity::Forward]));
         let acts = f64::from(seen(&[Activity::Environment])) >= TRAINS;
+        let generates = f64::from(seen(&[Activity::Generate])) >= TRAINS;
         let by_code = match (learns, acts) {
             (true, true) => Some(JobKind::ReinforcementLearning),
             (true, false) => Some(JobKind::Training),
-            (false, _) if self.predicts() => Some(JobKind::Inference),
+            (false, _) if self.predicts() || generates => Some(JobKind::Inference),
             (false, _) => None,
         };
         JobDoes::new(|library| self.part_in(library), by_code)
