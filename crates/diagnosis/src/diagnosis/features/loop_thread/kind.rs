@@ -16,7 +16,8 @@ impl LoopStacks {
         let learned = f64::from(seen(&[Activity::Backward, Activity::Optimizer]));
         // In a loop that waits most of the time, few samples show the model at all.
         let learns = self.trains() || learned > 0.0 && learned >= OF_FORWARD * f64::from(seen(&[Activity::Forward]));
-        let acts = f64::from(seen(&[Activity::Environment])) >= TRAINS;
+        // Steps of environments may take a small part of a loop that learns from them.
+        let acts = seen(&[Activity::Environment]) > 0;
         let generates = f64::from(seen(&[Activity::Generate])) >= TRAINS;
         let by_code = match (learns, acts) {
             (true, true) => Some(JobKind::ReinforcementLearning),
