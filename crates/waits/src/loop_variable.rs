@@ -47,6 +47,8 @@ pub(super) const TOTALS: [&str; 16] = [
 ];
 /// Part of a name that marks passes over the data, which are not steps.
 const EPOCH: &str = "epoch";
+/// Words in names of numbers that the system hands out in ascending order.
+const HANDED_OUT: [&str; 3] = ["pid", "tid", "inode"];
 
 /// The frames of the loop's thread at one moment, outermost first.
 #[derive(Debug)]
@@ -149,8 +151,7 @@ impl LoopVariable {
             let mut names: Vec<&Arc<str>> = names.map(|(name, _)| name).collect();
             names.sort();
             names.dedup();
-            let counters =
-                names.into_iter().filter(|name| !LOOPS.contains(&&***name) && !name.to_lowercase().contains(EPOCH));
+            let counters = names.into_iter().filter(|name| may_count_steps(name));
             let rates = counters.filter_map(|name| {
                 let values = self.values(depth, frame, name);
                 Some((rate(&values)?, name, rises_still(&values)))
@@ -231,6 +232,12 @@ impl LoopVariable {
     }
 }
 
+/// Whether a variable of this name may count steps.
+fn may_count_steps(name: &str) -> bool {
+    let lower = name.to_lowercase();
+    !LOOPS.contains(&name) && !lower.contains(EPOCH) && !lower.split('_').any(|word| HANDED_OUT.contains(&word))
+}
+
 /// Whether it is a call of a model, whose loops are over its layers.
 fn is_in_model(frame: &FrameLocals) -> bool {
     frame.function.rsplit('.').next() == Some("forward") || frame.file.ends_with("torch/nn/modules/module.py")
@@ -289,6 +296,7 @@ mod tests {
             let numbers = [
                 ("batch_size", 64),
                 ("epoch", turns(s, 3.0)),
+                ("child_pid", 4000 + turns(s, 46.0)),
                 ("now", 1_700_000_000 + turns(s, 1.0)),
                 ("seen", 64 * turns(s, 19.8)),
                 ("started_ns", 50_000_000 * turns(s, 19.8)),
