@@ -21,6 +21,11 @@ pub const NAME: usize = 64;
 /// counts so, whether or not its code has a variable for that.
 pub const LOOPS: [&str; 4] = ["for loop", "second for loop", "third for loop", "fourth for loop"];
 
+/// Parts of the names under which code keeps how far its loop has come. Other numbers that rise may count samples, bytes or hits.
+pub const COUNTS: [&str; 6] = ["step", "iter", "batch", "update", "yielded", "completed"];
+/// The function of code that is not in one: a script's, or a module's.
+pub const MODULE: &str = "<module>";
+
 /// One process at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LocalsSample {

@@ -182,9 +182,10 @@ pub struct CountedSteps {
     /// What is counted.
     #[serde(default)]
     pub unit: StepUnit,
-    /// They are turns of a `for` loop without a counter of its own. It may also prepare data, or validate.
+    /// They are turns of a `for` loop without a counter of its own, or of a script's variable that is not called like steps: these may
+    /// prepare data, or validate.
     #[serde(default)]
-    pub by_loop: bool,
+    pub is_guess: bool,
 }
 
 /// A wait for a batch, and its place in the run.

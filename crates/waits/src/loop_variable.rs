@@ -14,7 +14,7 @@ use super::frame::CountedSteps;
 use super::stacks::is_in_loader;
 use trainmon_libraries::{Counter, Library, StepUnit};
 use trainmon_rates::levels::NEARLY_ALL;
-use trainmon_sample::locals::LOOPS;
+use trainmon_sample::locals::{COUNTS, LOOPS, MODULE};
 use trainmon_sample::{FrameLocals, LocalsSample, ProgressBar, ThreadLocals};
 pub(super) use turns::{LARGEST_COUNT, moves, rate};
 use turns::{is_long, lap, rate_of_counter, rate_of_laps, rises_still};
@@ -87,7 +87,7 @@ impl LoopVariable {
 
     /// The frame that runs the loop, as long as it takes steps that are known to be some: everything called from it is part of a step.
     pub(super) fn stepping(&self) -> Option<&FrameLocals> {
-        self.found.as_ref().filter(|found| found.turns && !found.steps.by_loop).map(|found| &found.frame)
+        self.found.as_ref().filter(|found| found.turns && !found.steps.is_guess).map(|found| &found.frame)
     }
 
     /// Takes a new reading of the process, whose loop runs in the thread `tid`.
@@ -128,7 +128,7 @@ impl LoopVariable {
                 counter.total.and_then(|total| self.values_anywhere(frame, total).last().map(|(_, total)| *total));
             let per_s = rate_of_counter(&values, total)?;
             let variable = shown(counter.variable, frame);
-            let steps = CountedSteps { per_s, variable, place: None, unit: counter.unit, by_loop: false };
+            let steps = CountedSteps { per_s, variable, place: None, unit: counter.unit, is_guess: false };
             Some(FoundVariable { steps, frame: frame.clone(), turns: rises_still(&values) })
         })
     }
@@ -158,8 +158,9 @@ impl LoopVariable {
             });
             let (per_s, name, turns) = rates.max_by(|a, b| a.0.total_cmp(&b.0))?;
             let place = self.turn_of(depth, frame, name);
-            let steps =
-                CountedSteps { per_s, variable: shown(name, frame), place, unit: StepUnit::Step, by_loop: false };
+            let is_guess =
+                *frame.function == *MODULE && !COUNTS.iter().any(|part| name.to_lowercase().contains(part));
+            let steps = CountedSteps { per_s, variable: shown(name, frame), place, unit: StepUnit::Step, is_guess };
             Some(FoundVariable { steps, frame: (*frame).clone(), turns })
         })
     }
@@ -184,7 +185,7 @@ impl LoopVariable {
         }
         let per_s = rate(&values).or_else(|| rate_of_laps(&values, lap(&values)?))?;
         let steps =
-            CountedSteps { per_s, variable: shown(name, frame), place: None, unit: StepUnit::Step, by_loop: true };
+            CountedSteps { per_s, variable: shown(name, frame), place: None, unit: StepUnit::Step, is_guess: true };
         Some(FoundVariable { steps, frame: frame.clone(), turns: rises_still(&values) })
     }
 

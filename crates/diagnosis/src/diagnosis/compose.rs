@@ -3,6 +3,7 @@
 use trainmon_base::text::sanitize;
 use trainmon_libraries::StepUnit;
 use trainmon_sample::Sample;
+use trainmon_sample::locals::LOOPS;
 
 use super::advice::advice;
 use super::calibration::calibrated;
@@ -143,7 +144,8 @@ fn steps(judgment: &Judgment, window: &Features) -> Steps {
     let rate = if judgment.class != Class::Idle { steps.rate() } else { None };
     let by_variable = || {
         let counted = steps.counted.as_ref()?;
-        let what = if counted.by_loop { "" } else { "variable " };
+        let is_loop = LOOPS.iter().any(|name| counted.variable.starts_with(name));
+        let what = if is_loop { "" } else { "variable " };
         Some(StepSource::Variable(format!("{what}{}", sanitize(&counted.variable))))
     };
     Steps {

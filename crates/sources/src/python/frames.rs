@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use super::PythonPlaces;
-use super::layout::{NEXT_THREAD, PythonLayout};
+use super::layout::{MARKS, NEXT_THREAD, PythonLayout};
 use super::memory::{Memory, half_at, word_at};
 use super::objects::{Kind, Objects, Progress};
 use crate::fields::{head, tail};
-use trainmon_sample::locals::{FRAMES, LOOPS, NAME, NUMBERS, THREADS};
+use trainmon_sample::locals::{COUNTS, FRAMES, LOOPS, MODULE, NAME, NUMBERS, THREADS};
 use trainmon_sample::{FrameLocals, ThreadLocals, stacks};
 
 /// Most threads of an interpreter looked at, and frames of a thread.
@@ -18,14 +18,8 @@ const FRAME_TRIES: u32 = 3;
 /// Most local variables and places of the stack looked at: a `for` loop is at the bottom of the stack.
 const LOCALS: u64 = 256;
 const STACK: u64 = 12;
-/// Addresses are multiples of four; since 3.14 frames keep marks in the bits below (`Include/internal/pycore_stackref.h`).
-const MARKS: u64 = 3;
-/// The function of code that is not in one.
-const MODULE: &str = "<module>";
 /// The file that runs modules when they are imported.
 const IMPORTLIB: &str = "<frozen importlib._bootstrap>";
-/// Parts of the names under which objects keep how far they have come. Others may count samples, bytes or hits.
-const COUNTS: [&str; 6] = ["step", "iter", "batch", "update", "yielded", "completed"];
 
 /// The threads of one process.
 pub(super) struct Threads<'m> {
@@ -67,7 +61,7 @@ impl<'m> Threads<'m> {
             self.chain(thread)?.iter().rev().find_map(|(frame, _)| {
                 let globals = word_at(&frame.head, self.objects.layout.frame.globals)?;
                 let (_, loader) = self.objects.variables(globals, |name| name == "__loader__").pop()?;
-                self.objects.next_of(loader)
+                self.objects.next_of(self.objects.memory.word(loader)?)
             })
         })
     }
@@ -151,6 +145,10 @@ impl<'m> Threads<'m> {
             let globals = word_at(&frame.head, layout.frame.globals)?;
             numbers.extend(self.ints(self.objects.variables(globals, is_variable), ""));
         }
+        // Another call may have taken its place meanwhile, with other variables.
+        if self.frame(frame.at).is_none_or(|now| now.code != frame.code) {
+            numbers.clear();
+        }
         numbers.truncate(NUMBERS);
         let (function, file) = (head(&function, stacks::NAME).into(), tail(&file, stacks::NAME).into());
         Some(FrameLocals { function, file, numbers })
@@ -160,14 +158,15 @@ impl<'m> Threads<'m> {
     fn numbers(&self, frame: &PythonFrame, code: &[u8]) -> Option<Vec<(Arc<str>, i64)>> {
         let layout = self.objects.layout;
         let count = u64::from(half_at(code, layout.code.locals)?).min(LOCALS);
-        let locals = self.objects.words(frame.at.checked_add(layout.frame.locals)?, count)?;
+        let begin = frame.at.checked_add(layout.frame.locals)?;
+        let locals = self.objects.words(begin, count)?;
         let names = self.objects.items(word_at(code, layout.code.names)?, count)?;
         let mut numbers = Vec::new();
-        for (&value, &name) in locals.iter().zip(&names) {
+        for ((place, &value), &name) in (begin..).step_by(8).zip(&locals).zip(&names) {
             let value = value & !MARKS;
             match self.objects.kind(value) {
                 Some(Kind::Int) => {
-                    numbers.extend(self.objects.name(name).zip(self.objects.int(value)));
+                    numbers.extend(self.objects.name(name).zip(self.objects.int_at(place)));
                 }
                 Some(Kind::Object(_)) if self.objects.name(name).is_some_and(|name| *name == *"self") => {
                     numbers.extend(self.counts(value, "self."));
@@ -177,10 +176,7 @@ impl<'m> Threads<'m> {
         }
         let stack = match layout.frame.stack {
             Some(offset) => word_at(&frame.head, offset)?,
-            None => frame
-                .at
-                .checked_add(layout.frame.locals)?
-                .checked_add(u64::from(half_at(code, layout.code.locals)?) * 8)?,
+            None => begin.checked_add(u64::from(half_at(code, layout.code.locals)?) * 8)?,
         };
         numbers.extend(self.loops(stack, half_at(code, layout.code.stack_size)?));
         Some(numbers)
@@ -219,7 +215,7 @@ impl<'m> Threads<'m> {
 
     fn ints(&self, found: Vec<(Arc<str>, u64)>, prefix: &str) -> Vec<(Arc<str>, i64)> {
         let named = |name: Arc<str>| if prefix.is_empty() { name } else { format!("{prefix}{name}").into() };
-        let int = |(name, value): (Arc<str>, u64)| Some((named(name), self.objects.int(value)?));
+        let int = |(name, place): (Arc<str>, u64)| Some((named(name), self.objects.int_at(place)?));
         found.into_iter().filter_map(int).filter(|(name, _)| name.len() <= NAME).take(NUMBERS).collect()
     }
 }

@@ -85,6 +85,8 @@ pub(super) enum AttributesPlace {
     Behind,
 }
 
+/// Addresses are multiples of four; since 3.14 frames keep marks in the bits below (`Include/internal/pycore_stackref.h`).
+pub(super) const MARKS: u64 = 3;
 /// The head of a thread's list, and the next one, in every version.
 pub(super) const NEXT_THREAD: u64 = 8;
 /// What CPython's own table of offsets begins with (`_Py_Debug_Cookie`).

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::layout::{AttributesPlace, PythonLayout};
+use super::layout::{AttributesPlace, MARKS, PythonLayout};
 use super::memory::{Memory, half_at, word_at};
 
 /// Longest text read, characters: paths are shorter than PATH_MAX.
@@ -115,15 +115,16 @@ impl<'m> Objects<'m> {
         if let Kind::Object(of) = self.kind(object)? { Some(of.next) } else { None }
     }
 
-    /// The value of a whole number; `None` if it is something else, or larger than 60 bits.
-    pub(super) fn int(&self, object: u64) -> Option<i64> {
-        if self.kind(object)? != Kind::Int {
-            return None;
-        }
-        self.int_at(object)
+    /// The whole number that is referred to at an address; `None` if it is something else, larger than 60 bits, or if another one was
+    /// put there meanwhile: the memory of the first may hold anything since, another variable's value for example.
+    pub(super) fn int_at(&self, place: u64) -> Option<i64> {
+        let object = || Some(self.memory.word(place)? & !MARKS);
+        let read = object()?;
+        let value = if self.kind(read)? == Kind::Int { self.int(read)? } else { return None };
+        (object()? == read).then_some(value)
     }
 
-    fn int_at(&self, object: u64) -> Option<i64> {
+    fn int(&self, object: u64) -> Option<i64> {
         let head: [u8; 32] = self.memory.array(object).or_else(|| {
             // A small one may be the last thing of its page.
             let short: [u8; 28] = self.memory.array(object)?;
@@ -196,7 +197,7 @@ impl<'m> Objects<'m> {
         Some(bytes.as_chunks::<8>().0.iter().map(|word| u64::from_ne_bytes(*word)).collect())
     }
 
-    /// The attributes of an object that `wanted` names, with the addresses of their values.
+    /// The attributes of an object that `wanted` names, and where it refers to their values.
     pub(super) fn attributes(&self, object: u64, wanted: impl Fn(&str) -> bool) -> Vec<(Arc<str>, u64)> {
         let Some(Kind::Object(of)) = self.kind(object) else { return Vec::new() };
         self.own_attributes(object, of, &wanted).unwrap_or_default()
@@ -237,7 +238,7 @@ impl<'m> Objects<'m> {
         self.dict(dict, ATTRIBUTES, wanted)
     }
 
-    /// The entries of a module's variables that `wanted` names.
+    /// The entries of a module's variables that `wanted` names, and where it refers to their values.
     pub(super) fn variables(&self, dict: u64, wanted: impl Fn(&str) -> bool) -> Vec<(Arc<str>, u64)> {
         self.dict(dict, ENTRIES, &wanted).unwrap_or_default()
     }
@@ -251,7 +252,7 @@ impl<'m> Objects<'m> {
         self.entries(word_at(&head, 32)?, values, most, wanted)
     }
 
-    /// The entries of a table of keys, whose values are in it, or at `values`.
+    /// The entries of a table of keys, whose values are in it, or at `values`, and where each is referred to.
     fn entries(
         &self,
         keys: u64,
@@ -275,16 +276,18 @@ impl<'m> Objects<'m> {
         };
         let count = count.min(most);
         let width = if has_hash { 3 } else { 2 };
-        let table = self.words(keys.checked_add(entries)?, count * width)?;
-        let values = if values == 0 { Vec::new() } else { self.words(values, count)? };
-        let rows = table.chunks_exact(usize::try_from(width).ok()?).enumerate();
-        let found = rows.filter_map(|(place, row)| {
-            let [key, value] = *row.last_chunk()?;
-            let value = values.get(place).copied().unwrap_or(value);
-            if key == 0 || value == 0 {
+        let (table, row_bytes) = (keys.checked_add(entries)?, width * 8);
+        let rows = self.words(table, count * width)?;
+        let rows = (0..).zip(rows.chunks_exact(usize::try_from(width).ok()?));
+        let found = rows.filter_map(|(row, words)| {
+            let [key, _] = *words.last_chunk()?;
+            // The value is the last word of its row.
+            let own = table.checked_add((row + 1) * row_bytes)?.checked_sub(8)?;
+            let place = if values == 0 { own } else { values.checked_add(row * 8)? };
+            if key == 0 {
                 return None;
             }
-            Some((self.name(key).filter(|name| wanted(name))?, value))
+            Some((self.name(key).filter(|name| wanted(name))?, place))
         });
         Some(found.collect())
     }

@@ -26,10 +26,10 @@ impl Features {
     }
 
     /// Whether steps are counted. With a GPU in use, only the loader's count: the loop of a preparation has turns too, and so has any
-    /// `for` loop.
+    /// `for` loop, and any loop of a script.
     pub fn is_stepping(&self) -> bool {
-        let by_loop = self.steps.counted.as_ref().is_some_and(|counted| counted.by_loop);
-        let per_s = if self.gpu.is_some() || by_loop { self.steps.per_s } else { self.steps.rate() };
+        let is_guess = self.steps.counted.as_ref().is_some_and(|counted| counted.is_guess);
+        let per_s = if self.gpu.is_some() || is_guess { self.steps.per_s } else { self.steps.rate() };
         per_s.is_some_and(|rate| rate > 0.0)
     }
 
