@@ -218,7 +218,7 @@ pub(super) enum ValidationSign {
 /// Whether a stack is in a validation loop, and why. What the user's own loop that takes steps (`stepping`) calls, even a metric,
 /// is part of its step.
 pub(super) fn validation_sign(stack: &[KnownFrame<'_>], stepping: Option<&FrameLocals>) -> Option<ValidationSign> {
-    // A library's evaluation loop is none of its steps, wherever it is called.
+    // A library's evaluation loop takes no part in its steps, wherever it is called.
     if has(stack, Pattern::Validation) {
         return Some(ValidationSign::Sure);
     }
