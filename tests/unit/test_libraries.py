@@ -116,7 +116,7 @@ class Row:
             return Code(files.split(", "), functions.split())
 
         counters = []
-        for one in re.finditer(rf'(?:total: Some\("(\w+)"\),[^"]*)?counter\(\s*{CODE},\s*"(?:self\.)?(\w+)"', text):
+        for one in re.finditer(rf'(?:total: Some\("(\w+)"\),[^"]*)?counter\(\s*{CODE},\s*"(?:self\.(?:\w+\.)?)?(\w+)"', text):
             total, files, functions, variable = one.groups()
             counters.append((code(files, functions), [variable, *([total] if total else [])]))
         settings = [(setting, words.replace('\\"', '"')) for setting, words in re.findall(SETTING, text)]
@@ -177,9 +177,9 @@ def parameters(function: Function) -> set[str]:
 
 
 def variables(function: Function) -> set[str]:
-    """What a function takes or assigns."""
-    stored = (node.id for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
-    return {*parameters(function), *stored}
+    """What a function takes or assigns, be it an attribute."""
+    stored = [node for node in ast.walk(function) if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Store)]
+    return {*parameters(function), *(node.id if isinstance(node, ast.Name) else node.attr for node in stored)}
 
 
 def names_at(place: str) -> set[str]:

@@ -396,7 +396,14 @@ pub(super) const LIBRARIES: &[Library] = &[
         name: "Hugging Face Trainer",
         kind: Training,
         runs: code("transformers/trainer.py", "_inner_training_loop _run_epoch"),
-        counters: &[counter(code("transformers/trainer.py", "_inner_training_loop _run_epoch"), "step", Step)],
+        counters: &[
+            counter(
+                code("transformers/trainer.py", "_inner_training_loop _run_epoch"),
+                "self.state.global_step",
+                Step,
+            ),
+            counter(code("transformers/trainer.py", "_inner_training_loop _run_epoch"), "step", Step),
+        ],
         parts: &[
             (Validation, code("transformers/trainer.py", "evaluate evaluation_loop prediction_step")),
             (Copy, code("transformers/trainer.py", "_prepare_inputs _prepare_input")),

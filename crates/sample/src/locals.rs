@@ -21,6 +21,8 @@ pub const NAME: usize = 64;
 /// counts so, whether or not its code has a variable for that.
 pub const LOOPS: [&str; 4] = ["for loop", "second for loop", "third for loop", "fourth for loop"];
 
+/// The number of a loop that runs, if how far it has come is not known.
+pub const UNKNOWN_TURNS: i64 = 1_000_000_000;
 /// Parts of the names under which code keeps how far its loop has come. Other numbers that rise may count samples, bytes or hits.
 pub const COUNTS: [&str; 6] = ["step", "iter", "batch", "update", "yielded", "completed"];
 /// The function of code that is not in one: a script's, or a module's.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::loop_variable::{LARGEST_COUNT, OLDEST_NS, READINGS, TOTALS, moves, rate};
 use trainmon_libraries::Library;
-use trainmon_sample::locals::LOOPS;
+use trainmon_sample::locals::{LOOPS, UNKNOWN_TURNS};
 use trainmon_sample::{LocalsSample, ProcessId, Sample};
 
 /// Most numbers considered in one reading, the first thread's outermost ones first: they are kept for [`READINGS`].
@@ -81,7 +81,11 @@ impl LastReading {
             let is_loop = LOOPS.contains(&&*variable.4);
             let counts = |values: &mut VecDeque<_>| {
                 let values = values.make_contiguous();
-                if is_loop { moves(values) } else { rate(values).is_some() }
+                if is_loop {
+                    moves(values) || values.iter().any(|(_, value)| *value == UNKNOWN_TURNS)
+                } else {
+                    rate(values).is_some()
+                }
             };
             if !self.counters.contains(&variable) && (is_known(&variable) || counts(values)) {
                 self.counters.insert(variable);

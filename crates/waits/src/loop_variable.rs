@@ -14,10 +14,10 @@ use super::frame::CountedSteps;
 use super::stacks::is_in_loader;
 use trainmon_libraries::{Counter, Library, StepUnit};
 use trainmon_rates::levels::NEARLY_ALL;
-use trainmon_sample::locals::{COUNTS, LOOPS, MODULE};
+use trainmon_sample::locals::{COUNTS, LOOPS, MODULE, UNKNOWN_TURNS};
 use trainmon_sample::{FrameLocals, LocalsSample, ProgressBar, ThreadLocals};
 pub(super) use turns::{LARGEST_COUNT, moves, rate};
-use turns::{is_long, lap, rate_of_counter, rate_of_laps, rises_still};
+use turns::{is_long, lap, rate_of_counter, rate_of_laps, rate_of_nested, rises_still};
 
 /// Most readings kept for one training process.
 pub(super) const READINGS: usize = 48;
@@ -166,24 +166,28 @@ impl LoopVariable {
     }
 
     /// The innermost `for` loop of these frames, if its turns can be counted: loops around it may be epochs. Without a name there is
-    /// no other way to tell. If a loop of a few turns runs inside of it in the same file, either of them may take the steps.
+    /// no other way to tell. If one of a few turns, or of an unknown number, runs inside of it in the same file, either of them may take
+    /// the steps.
     fn find_loop(&self, frames: &[&FrameLocals]) -> Option<FoundVariable> {
         let frames: Vec<&FrameLocals> = frames.iter().copied().take_while(|frame| !is_in_model(frame)).collect();
         let loops = frames.iter().enumerate().rev().flat_map(|(depth, frame)| {
             LOOPS.iter().rev().map(move |name| (*name, *frame, self.values(depth, frame, name)))
         });
         let nearly_always = |values: &[(u64, i64)]| values.len() as f64 >= NEARLY_ALL * self.kept.len() as f64;
-        let mut running = loops.filter(|(_, _, values)| nearly_always(values) && moves(values));
+        let mut running =
+            loops.filter(|(_, _, values)| nearly_always(values) && (moves(values) || is_unknown(values)));
         let mut within: Vec<&Arc<str>> = Vec::new();
         let (name, frame, values) = running.find(|(_, frame, values)| {
             within.push(&frame.file);
-            is_long(values)
+            is_long(values) && !is_unknown(values)
         })?;
         within.pop();
         if within.contains(&&frame.file) {
             return None;
         }
-        let per_s = rate(&values).or_else(|| rate_of_laps(&values, lap(&values)?))?;
+        let outer = running.next().map(|(_, _, values)| values);
+        let by_laps = || outer.as_deref().and_then(|outer| rate_of_nested(&values, outer));
+        let per_s = rate(&values).or_else(by_laps).or_else(|| rate_of_laps(&values, lap(&values)?))?;
         let steps =
             CountedSteps { per_s, variable: shown(name, frame), place: None, unit: StepUnit::Step, is_guess: true };
         Some(FoundVariable { steps, frame: frame.clone(), turns: rises_still(&values) })
@@ -237,6 +241,11 @@ impl LoopVariable {
 fn may_count_steps(name: &str) -> bool {
     let lower = name.to_lowercase();
     !LOOPS.contains(&name) && !lower.contains(EPOCH) && !lower.split('_').any(|word| HANDED_OUT.contains(&word))
+}
+
+/// Whether it is not known how far a loop has come.
+fn is_unknown(values: &[(u64, i64)]) -> bool {
+    values.iter().any(|(_, value)| *value == UNKNOWN_TURNS)
 }
 
 /// Whether it is a call of a model, whose loops are over its layers.

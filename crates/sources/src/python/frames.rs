@@ -7,12 +7,14 @@ use super::layout::{MARKS, NEXT_THREAD, PythonLayout};
 use super::memory::{Memory, half_at, word_at};
 use super::objects::{Kind, Objects, Progress};
 use crate::fields::{head, tail};
-use trainmon_sample::locals::{COUNTS, FRAMES, LOOPS, MODULE, NAME, NUMBERS, THREADS};
+use trainmon_sample::locals::{COUNTS, FRAMES, LOOPS, MODULE, NAME, NUMBERS, THREADS, UNKNOWN_TURNS};
 use trainmon_sample::{FrameLocals, ThreadLocals, stacks};
 
 /// Most threads of an interpreter looked at, and frames of a thread.
 const THREADS_LOOKED_AT: usize = 512;
 const FRAMES_LOOKED_AT: usize = 1024;
+/// The attribute in which trainers keep an object with what they count: Transformers, Ignite.
+const STATE: &str = "state";
 /// How often frames are read that change meanwhile.
 const FRAME_TRIES: u32 = 3;
 /// Most local variables and places of the stack looked at: a `for` loop is at the bottom of the stack.
@@ -170,6 +172,9 @@ impl<'m> Threads<'m> {
                 }
                 Some(Kind::Object(_)) if self.objects.name(name).is_some_and(|name| *name == *"self") => {
                     numbers.extend(self.counts(value, "self."));
+                    let state = self.objects.attributes(value, |name| name == STATE).pop();
+                    let state = state.and_then(|(_, place)| self.objects.memory.word(place));
+                    numbers.extend(state.map(|state| self.counts(state, "self.state.")).unwrap_or_default());
                 }
                 _ => {}
             }
@@ -187,15 +192,16 @@ impl<'m> Threads<'m> {
     fn loops(&self, stack: u64, size: u32) -> Vec<(Arc<str>, i64)> {
         let places = self.objects.words(stack, u64::from(size).min(STACK)).unwrap_or_default();
         let progress = places.into_iter().filter_map(|place| self.objects.progress(place & !MARKS));
-        let counts = progress.filter_map(|progress| match progress {
-            Progress::Turns(turns) => Some(turns),
-            Progress::Generator(generator) => self.generator(generator),
-            Progress::Object(object) => self.counts(object, "").first().map(|(_, value)| *value),
+        let counts = progress.map(|progress| match progress {
+            Progress::Turns(turns) => turns,
+            Progress::Generator(generator) => self.generator(generator).unwrap_or(UNKNOWN_TURNS),
+            Progress::Object(object) => self.counts(object, "").first().map_or(UNKNOWN_TURNS, |(_, value)| *value),
+            Progress::Unknown => UNKNOWN_TURNS,
         });
         LOOPS.iter().map(|name| Arc::from(*name)).zip(counts).collect()
     }
 
-    /// What a generator counts: its loop, or the first of its variables.
+    /// How far the loop in a generator has come. Its variables may count what it yields or what it reads.
     fn generator(&self, generator: u64) -> Option<i64> {
         let Objects { memory, layout, .. } = self.objects;
         let at = generator.checked_add(layout.generator)?;
@@ -203,8 +209,7 @@ impl<'m> Threads<'m> {
         let code: [u8; 136] = memory.array(frame.code)?;
         let numbers =
             if self.objects.kind(frame.code)? == Kind::Code { self.numbers(&frame, &code)? } else { Vec::new() };
-        let found = numbers.iter().find(|(name, _)| LOOPS.contains(&&**name)).or(numbers.first());
-        found.map(|(_, value)| *value)
+        numbers.iter().find(|(name, _)| LOOPS.contains(&&**name)).map(|(_, value)| *value)
     }
 
     /// The attributes under which an object keeps how far it has come.

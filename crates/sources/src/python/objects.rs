@@ -40,6 +40,8 @@ pub(super) enum Kind {
     Generator,
     /// Another one, made by Python code, that may have attributes.
     Object(ObjectType),
+    /// Another iterator.
+    Iterator,
     Other,
 }
 
@@ -61,6 +63,8 @@ pub(super) enum Progress {
     Generator(u64),
     /// What the attributes of this object count.
     Object(u64),
+    /// It keeps that where it is not read.
+    Unknown,
 }
 
 /// The objects of one reading.
@@ -91,13 +95,17 @@ impl<'m> Objects<'m> {
     fn kind_of_type(&self, at: u64) -> Option<Kind> {
         // Name 24, size 32, flags 168, the function of `next` 224, place of the dictionary 288: the same in all versions.
         let head: [u8; 296] = self.memory.array(at)?;
-        let flags = word_at(&head, 168)?;
-        if flags & HEAP_TYPE != 0 {
-            let (size, dict, next) = (word_at(&head, 32)?, word_at(&head, 288)?, word_at(&head, 224)?);
-            return Some(Kind::Object(ObjectType { at, flags, size, dict, next }));
-        }
+        let (flags, next) = (word_at(&head, 168)?, word_at(&head, 224)?);
         let name: [u8; 16] = self.memory.array(word_at(&head, 24)?)?;
         let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
+        // An open file iterates over its lines, and lies on the stack of a `with`, too.
+        if name.starts_with(b"_io.") {
+            return Some(Kind::Other);
+        }
+        if flags & HEAP_TYPE != 0 {
+            let (size, dict) = (word_at(&head, 32)?, word_at(&head, 288)?);
+            return Some(Kind::Object(ObjectType { at, flags, size, dict, next }));
+        }
         Some(match name {
             b"int" => Kind::Int,
             b"code" => Kind::Code,
@@ -106,7 +114,8 @@ impl<'m> Objects<'m> {
             b"enumerate" => Kind::Enumerate,
             b"zip" => Kind::Zip,
             b"generator" => Kind::Generator,
-            _ => Kind::Other,
+            _ if next == 0 || next == self.no_next => Kind::Other,
+            _ => Kind::Iterator,
         })
     }
 
@@ -306,6 +315,7 @@ impl<'m> Objects<'m> {
                 let first = self.items(place(24)?, 1)?.first().copied()?;
                 return self.progress_within(first, within.checked_sub(1)?);
             }
+            Kind::Iterator => return Some(Progress::Unknown),
             Kind::Generator => return Some(Progress::Generator(iterator)),
             Kind::Object(of) if of.next != 0 && of.next != self.no_next => return Some(Progress::Object(iterator)),
             Kind::Object(_) | Kind::Int | Kind::Code | Kind::Other => return None,

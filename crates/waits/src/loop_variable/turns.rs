@@ -94,8 +94,10 @@ fn rate_of_pairs(mut pairs: Vec<Pair>, lap: Option<i64>) -> Option<f64> {
 /// have ended unseen between two of them.
 pub(super) fn rate_of_laps(values: &[(u64, i64)], lap: i64) -> Option<f64> {
     let newest_ns = values.last()?.0;
-    let mut close = pairs(values)?;
+    // Where laps are short, values between smaller ones are usual.
+    let mut close = consecutive(values);
     close.retain(|pair| pair.is_close() && newest_ns.saturating_sub(pair.ended_ns) <= RATE_SPAN_NS);
+    let by_ones = has_no_unit(&close);
     close.iter_mut().for_each(|pair| pair.rise = pair.rise_over(lap));
     let sum = |pairs: &[Pair]| pairs.iter().fold((0, 0.0), |sum, pair| (sum.0 + pair.rise, sum.1 + pair.seconds));
     let (very_close, others): (Vec<Pair>, Vec<Pair>) = close.iter().partition(|pair| pair.seconds < VERY_CLOSE_S);
@@ -107,8 +109,25 @@ pub(super) fn rate_of_laps(values: &[(u64, i64)], lap: i64) -> Option<f64> {
         && very_close.len() >= LAP_PAIRS
         && turns >= LAP_TURNS
         && within_half as f64 >= NEARLY_ALL * others.len() as f64
-        && others.iter().fold(0, |unit, pair| greatest_common_divisor(unit, pair.rise)) == 1;
+        && by_ones;
     (is_known && agrees).then(|| (turns + few) as f64 / (seconds + briefly))
+}
+
+/// Turns per second of a loop that begins anew with each turn of the `outer` one, which counts the laps that end unseen; `None` if it
+/// does not, as readings close to each other show.
+pub(super) fn rate_of_nested(values: &[(u64, i64)], outer: &[(u64, i64)]) -> Option<f64> {
+    let lap = lap(values)?;
+    let both = |(at_ns, value): &(u64, i64)| {
+        let (_, laps) = outer.iter().find(|(other_ns, _)| other_ns == at_ns)?;
+        Some((*at_ns, laps.checked_mul(lap)?.checked_add(*value)?))
+    };
+    let counted: Vec<(u64, i64)> = values.iter().filter_map(both).collect();
+    let ((began_ns, first), (ended_ns, last)) = (*counted.first()?, *counted.last()?);
+    let (turns, seconds) = (last.checked_sub(first)?, ended_ns.checked_sub(began_ns)? as f64 / 1e9);
+    let per_s = turns as f64 / seconds;
+    let pairs = consecutive(values);
+    let is_known = turns >= LAP_TURNS && seconds > 0.0 && turns >= 2 * lap && has_no_unit(&pairs);
+    (is_known && agrees_at_close_range(&pairs, per_s)).then_some(per_s)
 }
 
 /// Turns per second of the loop counted by this variable; `None` if it is not a counter.
@@ -198,20 +217,29 @@ fn pairs(values: &[(u64, i64)]) -> Option<Vec<Pair>> {
         return None;
     }
     without_peaks(&mut possible);
+    Some(consecutive(&possible))
+}
+
+fn consecutive(values: &[(u64, i64)]) -> Vec<Pair> {
     let pair = |pair: &[(u64, i64)]| {
         let [(began_ns, before), (ended_ns, after)] = *pair else { return None };
         let seconds = ended_ns.checked_sub(began_ns)? as f64 / 1e9;
         (seconds > 0.0).then_some(Pair { ended_ns, seconds, rise: after - before })
     };
-    Some(possible.windows(2).filter_map(pair).collect())
+    values.windows(2).filter_map(pair).collect()
+}
+
+/// Whether no number but one divides all rises, of which laps are no part.
+fn has_no_unit(pairs: &[Pair]) -> bool {
+    let rises = pairs.iter().map(|pair| pair.rise).filter(|rise| *rise > 0);
+    rises.fold(0, greatest_common_divisor) == 1
 }
 
 /// Whether no number divides all rises, and the value rises steadily, not in lumps.
 fn rises_by_ones(whole: &[Pair], middle: f64) -> bool {
-    let unit = whole.iter().fold(0, |unit, pair| greatest_common_divisor(unit, pair.rise));
     let close = whole.iter().filter(|pair| pair.is_close() && pair.seconds * middle >= FEW_TURNS);
     let (unmoved, all) = close.fold((0, 0), |(unmoved, all), pair| (unmoved + usize::from(pair.rise == 0), all + 1));
-    unit == 1 && (unmoved < 2 || 2 * unmoved <= all)
+    has_no_unit(whole) && (unmoved < 2 || 2 * unmoved <= all)
 }
 
 /// Turns per second over the newest of the pairs, which have nonzero lengths.
