@@ -13,7 +13,7 @@ use trainmon_sample::{FrameLocals, ThreadLocals, stacks};
 /// Most threads of an interpreter looked at, and frames of a thread.
 const THREADS_LOOKED_AT: usize = 512;
 const FRAMES_LOOKED_AT: usize = 1024;
-/// The attribute in which trainers keep an object with what they count: Transformers, Ignite.
+/// The attribute in which loops of libraries keep an object with what they count: Transformers, Ignite.
 const STATE: &str = "state";
 /// How often frames are read that change meanwhile.
 const FRAME_TRIES: u32 = 3;

@@ -58,11 +58,6 @@ impl Features {
             split.input_wait -= waits;
             split.other += waits;
         }
-        if self.waits_for_batches_of_threads() {
-            let waits = share(Purpose::InterpreterLock).min(split.other);
-            split.other -= waits;
-            split.input_wait += waits;
-        }
         if self.loads_by_reads() {
             let loads = main.running.min(self.device_idle()).min(split.host_busy);
             split.host_busy -= loads;
