@@ -65,8 +65,12 @@ struct Program(Child);
 
 impl Program {
     fn start(python: &Path, folder: &Path) -> Self {
+        Self::start_with(python, folder, PROGRAM)
+    }
+
+    fn start_with(python: &Path, folder: &Path, program: &str) -> Self {
         let file = folder.join("counts.py");
-        fs::write(&file, PROGRAM).unwrap();
+        fs::write(&file, program).unwrap();
         let mut child = Command::new(python).arg(&file).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
@@ -154,6 +158,36 @@ fn loops_variables_attributes_and_a_modules_names_are_read() {
         is(step, "third for loop", 3);
         is(step, "fourth for loop", 3);
     }
+}
+
+/// A thousand generators, each of which iterates over the one before.
+const GENERATORS: &str = r#"
+import sys, time
+sys.setrecursionlimit(10000)
+def over(items):
+    for item in items:
+        yield item
+def there():
+    print("there", flush=True)
+    while True:
+        yield time.sleep(100)
+items = there()
+for _ in range(1000):
+    items = over(items)
+def main():
+    for item in items:
+        pass
+main()
+"#;
+
+#[test]
+fn generators_within_generators_are_followed_a_few_deep() {
+    let Some((python, _)) = every_python().into_iter().next() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let program = Program::start_with(&python, folder.path(), GENERATORS);
+    let found = PythonMemory::find(Path::new("/proc"), program.id()).unwrap();
+    let read = found.read(Path::new("/proc")).unwrap();
+    assert!(read.threads[0].frames.len() > 40, "{read:?}");
 }
 
 #[test]

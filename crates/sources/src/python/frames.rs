@@ -15,6 +15,8 @@ const THREADS_LOOKED_AT: usize = 512;
 const FRAMES_LOOKED_AT: usize = 1024;
 /// The attribute in which loops of libraries keep an object with what they count: Transformers, Ignite.
 const STATE: &str = "state";
+/// How many generators are looked into one another: a progress bar around a loader's generator.
+const GENERATORS_WITHIN: u32 = 4;
 /// How often frames are read that change meanwhile.
 const FRAME_TRIES: u32 = 3;
 /// Most local variables and places of the stack looked at: a `for` loop is at the bottom of the stack.
@@ -171,50 +173,59 @@ impl<'m> Threads<'m> {
                     numbers.extend(self.objects.name(name).zip(self.objects.int_at(place)));
                 }
                 Some(Kind::Object(_)) if self.objects.name(name).is_some_and(|name| *name == *"self") => {
-                    numbers.extend(self.counts(value, "self."));
-                    let state = self.objects.attributes(value, |name| name == STATE).pop();
-                    let state = state.and_then(|(_, place)| self.objects.memory.word(place));
+                    let found = self.objects.attributes(value, |name| name == STATE || counts(name));
+                    let state = found.iter().find(|(name, _)| **name == *STATE).map(|(_, place)| *place);
+                    let state = state.and_then(|place| self.objects.memory.word(place));
+                    numbers.extend(self.ints(found, "self."));
                     numbers.extend(state.map(|state| self.counts(state, "self.state.")).unwrap_or_default());
                 }
                 _ => {}
             }
         }
-        let stack = match layout.frame.stack {
-            Some(offset) => word_at(&frame.head, offset)?,
-            None => begin.checked_add(u64::from(half_at(code, layout.code.locals)?) * 8)?,
-        };
-        numbers.extend(self.loops(stack, half_at(code, layout.code.stack_size)?));
+        let loops = self.loops(frame, code, GENERATORS_WITHIN).unwrap_or_default();
+        numbers.extend(LOOPS.iter().map(|name| Arc::from(*name)).zip(loops));
         Some(numbers)
     }
 
-    /// How far the loops on a frame's stack have come. What is above its end is old, so only iterators are followed: an old one does
-    /// not move.
-    fn loops(&self, stack: u64, size: u32) -> Vec<(Arc<str>, i64)> {
-        let places = self.objects.words(stack, u64::from(size).min(STACK)).unwrap_or_default();
-        let progress = places.into_iter().filter_map(|place| self.objects.progress(place & !MARKS));
+    /// How far the loops on a frame's stack have come, the outermost one first. What is above its end is old, so only iterators are
+    /// followed: an old one does not move. Generators are looked into one another so often.
+    fn loops(&self, frame: &PythonFrame, code: &[u8], within: u32) -> Option<Vec<i64>> {
+        let layout = self.objects.layout;
+        let stack = match layout.frame.stack {
+            Some(offset) => word_at(&frame.head, offset)?,
+            None => {
+                let locals = u64::from(half_at(code, layout.code.locals)?);
+                frame.at.checked_add(layout.frame.locals)?.checked_add(locals * 8)?
+            }
+        };
+        let size = u64::from(half_at(code, layout.code.stack_size)?).min(STACK);
+        let progress =
+            self.objects.words(stack, size)?.into_iter().filter_map(|place| self.objects.progress(place & !MARKS));
         let counts = progress.map(|progress| match progress {
             Progress::Turns(turns) => turns,
-            Progress::Generator(generator) => self.generator(generator).unwrap_or(UNKNOWN_TURNS),
+            Progress::Generator(generator) => self.generator(generator, within).unwrap_or(UNKNOWN_TURNS),
             Progress::Object(object) => self.counts(object, "").first().map_or(UNKNOWN_TURNS, |(_, value)| *value),
             Progress::Unknown => UNKNOWN_TURNS,
         });
-        LOOPS.iter().map(|name| Arc::from(*name)).zip(counts).collect()
+        Some(counts.take(LOOPS.len()).collect())
     }
 
     /// How far the loop in a generator has come. Its variables may count what it yields or what it reads.
-    fn generator(&self, generator: u64) -> Option<i64> {
+    fn generator(&self, generator: u64, within: u32) -> Option<i64> {
+        let within = within.checked_sub(1)?;
         let Objects { memory, layout, .. } = self.objects;
         let at = generator.checked_add(layout.generator)?;
         let frame = self.frame(if layout.frame.owner.is_some() { at } else { memory.word(at)? })?;
         let code: [u8; 136] = memory.array(frame.code)?;
-        let numbers =
-            if self.objects.kind(frame.code)? == Kind::Code { self.numbers(&frame, &code)? } else { Vec::new() };
-        numbers.iter().find(|(name, _)| LOOPS.contains(&&**name)).map(|(_, value)| *value)
+        if self.objects.kind(frame.code)? == Kind::Code {
+            self.loops(&frame, &code, within)?.first().copied()
+        } else {
+            None
+        }
     }
 
     /// The attributes under which an object keeps how far it has come.
     fn counts(&self, object: u64, prefix: &str) -> Vec<(Arc<str>, i64)> {
-        let counts = |name: &str| COUNTS.iter().any(|part| name.contains(part));
         self.ints(self.objects.attributes(object, counts), prefix)
     }
 
@@ -223,6 +234,11 @@ impl<'m> Threads<'m> {
         let int = |(name, place): (Arc<str>, u64)| Some((named(name), self.objects.int_at(place)?));
         found.into_iter().filter_map(int).filter(|(name, _)| name.len() <= NAME).take(NUMBERS).collect()
     }
+}
+
+/// Whether it is called like a count.
+fn counts(name: &str) -> bool {
+    COUNTS.iter().any(|part| name.contains(part))
 }
 
 /// Whether a module's name is one that a loop's variable has: constants are in capitals, and what is private or built in begins with an underscore.

@@ -93,9 +93,6 @@ pub(super) const NEXT_THREAD: u64 = 8;
 const OWN_TABLE_COOKIE: &[u8; 8] = b"xdebugpy";
 
 const NEW_CODE: CodeLayout = CodeLayout { locals: 72, stack_size: 64, names: 96, file: 112, name: 128 };
-const OLD_CODE: CodeLayout = CodeLayout { locals: 28, stack_size: 32, names: 72, file: 104, name: 112 };
-const OLD_THREAD: ThreadLayout = ThreadLayout { frame: 24, held_at: None, native_id: None };
-const NEW_THREAD: ThreadLayout = ThreadLayout { frame: 72, held_at: None, native_id: Some(160) };
 
 const fn old_frame(locals: u64) -> FrameLayout {
     FrameLayout { code: 32, previous: 24, globals: 48, owner: None, locals, stack: Some(64) }
@@ -105,85 +102,57 @@ const fn new_frame(locals: u64, owner: (usize, u8)) -> FrameLayout {
     FrameLayout { code: 0, previous: 8, globals: 24, owner: Some(owner), locals, stack: None }
 }
 
-const LAYOUTS: &[PythonLayout] = &[
-    PythonLayout {
-        minor: 9,
-        heads: Some((32, 8)),
-        thread: OLD_THREAD,
-        frame: old_frame(360),
-        code: OLD_CODE,
-        dict: DictLayout { is_compact: false, values: 0 },
-        text: (48, 72),
-        tuple: 24,
-        generator: 16,
-        is_tagged: false,
-        attributes: AttributesPlace::Dict,
-    },
-    PythonLayout {
-        minor: 10,
-        heads: Some((32, 8)),
-        thread: OLD_THREAD,
-        frame: old_frame(352),
-        code: OLD_CODE,
-        dict: DictLayout { is_compact: false, values: 0 },
-        text: (48, 72),
-        tuple: 24,
-        generator: 16,
-        is_tagged: false,
-        attributes: AttributesPlace::Dict,
-    },
-    PythonLayout {
-        minor: 11,
-        heads: Some((40, 16)),
-        thread: ThreadLayout { frame: 56, held_at: Some(8), native_id: Some(160) },
-        frame: FrameLayout { code: 32, previous: 48, globals: 8, owner: Some((69, 3)), locals: 72, stack: None },
-        code: CodeLayout { locals: 76, stack_size: 68, ..NEW_CODE },
-        dict: DictLayout { is_compact: true, values: 0 },
-        text: (48, 72),
-        tuple: 24,
-        generator: 80,
-        is_tagged: false,
-        attributes: AttributesPlace::TwoBefore,
-    },
-    PythonLayout {
-        minor: 12,
-        heads: Some((40, 72)),
-        thread: ThreadLayout { frame: 56, held_at: Some(0), native_id: Some(144) },
-        frame: new_frame(72, (70, 3)),
-        code: NEW_CODE,
-        dict: DictLayout { is_compact: true, values: 0 },
-        text: (40, 56),
-        tuple: 24,
-        generator: 72,
-        is_tagged: true,
-        attributes: AttributesPlace::OneBefore,
-    },
-    PythonLayout {
-        minor: 13,
-        heads: None,
-        thread: NEW_THREAD,
-        frame: new_frame(72, (70, 3)),
-        code: NEW_CODE,
-        dict: DictLayout { is_compact: true, values: 8 },
-        text: (40, 56),
-        tuple: 24,
-        generator: 72,
-        is_tagged: true,
-        attributes: AttributesPlace::Behind,
-    },
-    PythonLayout {
-        minor: 14,
-        heads: None,
-        thread: NEW_THREAD,
-        frame: new_frame(80, (74, 3)),
-        code: NEW_CODE,
-        dict: DictLayout { is_compact: true, values: 8 },
-        text: (40, 56),
-        tuple: 32,
-        generator: 72,
-        is_tagged: true,
-        attributes: AttributesPlace::Behind,
-    },
+const V3_9: PythonLayout = PythonLayout {
+    minor: 9,
+    heads: Some((32, 8)),
+    thread: ThreadLayout { frame: 24, held_at: None, native_id: None },
+    frame: old_frame(360),
+    code: CodeLayout { locals: 28, stack_size: 32, names: 72, file: 104, name: 112 },
+    dict: DictLayout { is_compact: false, values: 0 },
+    text: (48, 72),
+    tuple: 24,
+    generator: 16,
+    is_tagged: false,
+    attributes: AttributesPlace::Dict,
+};
+const V3_11: PythonLayout = PythonLayout {
+    minor: 11,
+    heads: Some((40, 16)),
+    thread: ThreadLayout { frame: 56, held_at: Some(8), native_id: Some(160) },
+    frame: FrameLayout { code: 32, previous: 48, globals: 8, owner: Some((69, 3)), locals: 72, stack: None },
+    code: CodeLayout { locals: 76, stack_size: 68, ..NEW_CODE },
+    dict: DictLayout { is_compact: true, values: 0 },
+    generator: 80,
+    attributes: AttributesPlace::TwoBefore,
+    ..V3_9
+};
+const V3_12: PythonLayout = PythonLayout {
+    minor: 12,
+    heads: Some((40, 72)),
+    thread: ThreadLayout { frame: 56, held_at: Some(0), native_id: Some(144) },
+    frame: new_frame(72, (70, 3)),
+    code: NEW_CODE,
+    text: (40, 56),
+    generator: 72,
+    is_tagged: true,
+    attributes: AttributesPlace::OneBefore,
+    ..V3_11
+};
+const V3_13: PythonLayout = PythonLayout {
+    minor: 13,
+    heads: None,
+    thread: ThreadLayout { frame: 72, held_at: None, native_id: Some(160) },
+    dict: DictLayout { is_compact: true, values: 8 },
+    attributes: AttributesPlace::Behind,
+    ..V3_12
+};
+static LAYOUTS: [PythonLayout; 6] = [
+    V3_9,
+    PythonLayout { minor: 10, frame: old_frame(352), ..V3_9 },
+    V3_11,
+    V3_12,
+    V3_13,
+    PythonLayout { minor: 14, frame: new_frame(80, (74, 3)), tuple: 32, ..V3_13 },
 ];
 
 impl PythonLayout {

@@ -60,6 +60,11 @@ impl Pair {
     }
 }
 
+/// Turns and seconds of these pairs together.
+fn sum(pairs: impl Iterator<Item = Pair>) -> (i64, f64) {
+    pairs.fold((0, 0.0), |(turns, seconds), pair| (turns + pair.rise, seconds + pair.seconds))
+}
+
 /// Counted per second by a variable that is known to count, up to `total` if that is known, and then anew; `None` before it rose a few
 /// times, or if it begins anew too often to tell how far it came in between.
 pub(super) fn rate_of_counter(values: &[(u64, i64)], total: Option<i64>) -> Option<f64> {
@@ -85,7 +90,7 @@ fn rate_of_pairs(mut pairs: Vec<Pair>, lap: Option<i64>) -> Option<f64> {
     let longest_s = pairs.iter().map(|pair| pair.seconds).fold(0.0, f64::max);
     let is_lap_too_short = lap.is_some_and(|lap| middle * longest_s > LARGEST_PART_OF_LAP * lap as f64);
     let begins_too_often = (all - pairs.len()) as f64 > BEGINS_ANEW * all as f64;
-    let (turns, seconds) = pairs.iter().fold((0, 0.0), |sum, pair| (sum.0 + pair.rise, sum.1 + pair.seconds));
+    let (turns, seconds) = sum(pairs.iter().copied());
     let is_known = rates.len() >= KNOWN_RISES && seconds > 0.0 && !begins_too_often && !is_lap_too_short;
     is_known.then(|| turns as f64 / seconds)
 }
@@ -99,9 +104,8 @@ pub(super) fn rate_of_laps(values: &[(u64, i64)], lap: i64) -> Option<f64> {
     close.retain(|pair| pair.is_close() && newest_ns.saturating_sub(pair.ended_ns) <= RATE_SPAN_NS);
     let by_ones = has_no_unit(&close);
     close.iter_mut().for_each(|pair| pair.rise = pair.rise_over(lap));
-    let sum = |pairs: &[Pair]| pairs.iter().fold((0, 0.0), |sum, pair| (sum.0 + pair.rise, sum.1 + pair.seconds));
     let (very_close, others): (Vec<Pair>, Vec<Pair>) = close.iter().partition(|pair| pair.seconds < VERY_CLOSE_S);
-    let ((turns, seconds), (few, briefly)) = (sum(&others), sum(&very_close));
+    let ((turns, seconds), (few, briefly)) = (sum(others.iter().copied()), sum(very_close.iter().copied()));
     let expected = turns as f64 / seconds * briefly;
     let agrees = (few as f64 - expected).abs() <= (CLEARLY * expected).max(FEW_TURNS);
     let within_half = others.iter().filter(|pair| 2 * pair.rise <= lap).count();
@@ -174,8 +178,7 @@ pub(crate) fn rate(values: &[(u64, i64)]) -> Option<f64> {
 /// Whether readings close to each other show about this rate, too, as far as there are enough: otherwise a counter began anew unseen
 /// between those further apart.
 fn agrees_at_close_range(pairs: &[Pair], per_s: f64) -> bool {
-    let close = pairs.iter().filter(|pair| pair.is_close() && pair.rise >= 0);
-    let (turns, seconds) = close.fold((0, 0.0), |sum, pair| (sum.0 + pair.rise, sum.1 + pair.seconds));
+    let (turns, seconds) = sum(pairs.iter().copied().filter(|pair| pair.is_close() && pair.rise >= 0));
     turns < LAP_TURNS || (turns as f64 - per_s * seconds).abs() <= (CLEARLY * per_s * seconds).max(FEW_TURNS)
 }
 
@@ -246,8 +249,7 @@ fn rises_by_ones(whole: &[Pair], middle: f64) -> bool {
 fn recent_rate(whole: &[Pair]) -> f64 {
     let newest_ns = whole.last().map_or(0, |pair| pair.ended_ns);
     let recent = whole.iter().rev().take_while(|pair| newest_ns.saturating_sub(pair.ended_ns) <= RATE_SPAN_NS);
-    let (turns, seconds) =
-        recent.fold((0, 0.0), |(turns, seconds), pair| (turns + pair.rise, seconds + pair.seconds));
+    let (turns, seconds) = sum(recent.copied());
     turns as f64 / seconds
 }
 
