@@ -37,6 +37,8 @@ class Trainer:
         self.global_step, self.batch_size, self.secret = 41, 32, 4321
 
     def fit(self, loader):
+        if not loader:
+            unset = 1
         large, negative, text = 2**40 + 7, -3, "größer als ASCII"
         with open("/dev/null"):
             for batch in loader:
@@ -106,13 +108,13 @@ fn every_python() -> Vec<(PathBuf, u32)> {
         .collect()
 }
 
-/// Reads until it is asleep: before that its frames may change.
-fn read(id: ProcessId) -> LocalsSample {
+/// Reads until it is asleep, in so many frames: before that they may change.
+fn read(id: ProcessId, frames: usize) -> LocalsSample {
     let until = Instant::now() + Duration::from_secs(20);
     loop {
         let found = PythonMemory::find(Path::new("/proc"), id).and_then(|python| python.read(Path::new("/proc")));
         match found {
-            Some(read) if read.threads.iter().any(|thread| thread.frames.len() == 3) => return read,
+            Some(read) if read.threads.iter().any(|thread| thread.frames.len() == frames) => return read,
             found => assert!(Instant::now() < until, "{found:?}"),
         }
         std::thread::sleep(Duration::from_millis(20));
@@ -128,7 +130,7 @@ fn loops_variables_attributes_and_a_modules_names_are_read() {
     for (python, minor) in every_python() {
         let folder = tempfile::tempdir().unwrap();
         let program = Program::start(&python, folder.path());
-        let read = read(program.id());
+        let read = read(program.id(), 3);
         let thread = &read.threads[0];
         assert!(thread.is_main && thread.tid == Some(program.0.id()), "3.{minor}: {thread:?}");
         let functions: Vec<&str> = thread.frames.iter().map(|frame| &*frame.function).collect();
@@ -157,6 +159,77 @@ fn loops_variables_attributes_and_a_modules_names_are_read() {
         is(step, "second for loop", 3);
         is(step, "third for loop", 3);
         is(step, "fourth for loop", 3);
+    }
+}
+
+/// Other iterators, each in its third turn: those of itertools, of dictionaries, of what has only items, and generators that take
+/// batches from one.
+const ITERATORS: &str = r#"
+import time
+from itertools import count, cycle, islice
+
+class Items:
+    def __getitem__(self, at):
+        return at
+
+class State:
+    def __init__(self):
+        self.step, self.secret = 0, 4321
+
+def batches(items, size):
+    rest = iter(items)
+    while taken := list(islice(rest, size)):
+        yield taken
+
+def run(state, seen):
+    turns = 0
+    for a in islice(range(100, 200), 50):
+        if a == 102:
+            for b in cycle([1, 2]):
+                turns += 1
+                if turns == 3:
+                    for c in map(str, {5: 6, 7: 8, 9: 10, 11: 12}):
+                        if c == "9":
+                            for d in Items():
+                                state.step += 1
+                                seen["batches"] = state.step
+                                if d == 2:
+                                    more()
+
+def more():
+    for a in batches(list(range(100)), 8):
+        if a[0] == 16:
+            for b in count():
+                if b == 2:
+                    print("there", flush=True)
+                    time.sleep(100)
+
+def main():
+    run(State(), {"batches": 0, "secret": 4321})
+
+main()
+"#;
+
+#[test]
+fn other_iterators_and_what_other_objects_count_are_read() {
+    for (python, minor) in every_python() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = Program::start_with(&python, folder.path(), ITERATORS);
+        let read = read(program.id(), 4);
+        let [_, _, run, more] = read.threads[0].frames.first_chunk().unwrap();
+        let is = |frame: &FrameLocals, name: &str, value: i64| {
+            assert_eq!(number(frame, name), Some(value), "{name} in 3.{minor}: {frame:?}");
+        };
+        is(run, "for loop", 3);
+        // It began anew with the third one.
+        is(run, "second for loop", 1);
+        is(run, "third for loop", 3);
+        is(run, "fourth for loop", 3);
+        is(run, "state.step", 3);
+        is(run, "seen['batches']", 3);
+        assert!(run.numbers.iter().all(|(name, _)| !name.contains("secret")), "3.{minor}: {run:?}");
+        is(more, "for loop", 3);
+        is(more, "second for loop", 3);
     }
 }
 

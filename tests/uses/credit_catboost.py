@@ -15,5 +15,5 @@ numbers = rng.normal(size=(40_000, 40))
 labels = (numbers[:, :6].sum(axis=1) + rng.normal(size=len(numbers)) > 0).astype(int)
 pool = Pool(numbers, labels)
 
-model = CatBoostClassifier(iterations=1_000_000, depth=8, learning_rate=0.01, verbose=100, allow_writing_files=False)
+model = CatBoostClassifier(iterations=1_000_000, depth=8, learning_rate=0.01, verbose=100)
 model.fit(pool, callbacks=[Count()])

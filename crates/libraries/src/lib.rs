@@ -71,6 +71,10 @@ named_enum! {
         Trial = "trials",
         /// Batches of texts, words or sentences.
         Batch = "batches",
+        /// Tokens of generated text, those of all texts of a batch.
+        Token = "tokens",
+        /// Requests to a server.
+        Request = "requests",
     }
 }
 
@@ -99,6 +103,8 @@ impl StepUnit {
             Self::Iteration => "iterations/s",
             Self::Trial => "trials/s",
             Self::Batch => "batches/s",
+            Self::Token => "tokens/s",
+            Self::Request => "requests/s",
         }
     }
 }

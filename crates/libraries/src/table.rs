@@ -38,7 +38,7 @@ pub(super) const LIBRARIES: &[Library] = &[
         name: "http.server",
         kind: Serving,
         runs: code("/socketserver.py", "serve_forever process_request_thread"),
-        counters: &[],
+        counters: &[counter(code("/socketserver.py", "serve_forever"), "threads begun", Request)],
         parts: &[],
         settings: &[(Workers, ""), (Persistent, ""), (Prefetch, ""), (Pin, "")],
         page: "https://docs.python.org/3/library/http.server.html",
@@ -58,7 +58,7 @@ pub(super) const LIBRARIES: &[Library] = &[
         name: "uvicorn",
         kind: Serving,
         runs: code("uvicorn/server.py", "run serve _serve main_loop"),
-        counters: &[],
+        counters: &[counter(code("uvicorn/server.py", "run"), "self.server_state.total_requests", Request)],
         parts: &[],
         settings: &[(SameAs, "http.server")],
         page: "https://uvicorn.dev/deployment/",
@@ -342,7 +342,8 @@ pub(super) const LIBRARIES: &[Library] = &[
             "transformers/generation/utils.py, transformers/pipelines/base.py",
             "generate __call__ run_single",
         ),
-        counters: &[],
+        // What it holds is counted, and it begins anew with each call.
+        counters: &[counter(code("transformers/generation/utils.py", "_sample _assisted_decoding"), "input_ids", Token)],
         parts: &[
             (Generate, code("transformers/generation/utils.py", "generate _sample _beam_search")),
             (Forward, code("transformers/pipelines/base.py", "forward")),
@@ -658,12 +659,12 @@ pub(super) const LIBRARIES: &[Library] = &[
         ],
         page: "https://lightgbm.readthedocs.io/en/stable/GPU-Tutorial.html",
     },
-    // CatBoost 1.2.10: its whole loop is native, so nothing counts.
+    // CatBoost 1.2.10: its whole loop is native; a file that it writes counts.
     Library {
         name: "CatBoost",
         kind: Boosting,
         runs: code("catboost/core.py", "_train _fit train"),
-        counters: &[],
+        counters: &[counter(code("catboost/core.py", "_train _fit train"), "time_left.tsv", Tree)],
         parts: &[(Fit, code("catboost/core.py", "_train"))],
         settings: &[
             (Device, "Train on the GPU: task_type=\"GPU\""),

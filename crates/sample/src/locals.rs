@@ -24,7 +24,9 @@ pub const LOOPS: [&str; 4] = ["for loop", "second for loop", "third for loop", "
 /// The number of a loop that runs, if how far it has come is not known.
 pub const UNKNOWN_TURNS: i64 = 1_000_000_000;
 /// Parts of the names under which code keeps how far its loop has come. Other numbers that rise may count samples, bytes or hits.
-pub const COUNTS: [&str; 6] = ["step", "iter", "batch", "update", "yielded", "completed"];
+pub const COUNTS: [&str; 7] = ["step", "iter", "batch", "update", "yielded", "completed", "request"];
+/// What a server's loop counts that begins a thread for each request.
+pub const THREADS_BEGUN: &str = "threads begun";
 /// The function of code that is not in one: a script's, or a module's.
 pub const MODULE: &str = "<module>";
 

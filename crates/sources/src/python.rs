@@ -12,6 +12,7 @@ mod frames;
 mod layout;
 mod memory;
 mod objects;
+mod written;
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -73,7 +74,13 @@ impl PythonMemory {
         let file = KeptFile::open(proc_root.join(format!("{}/mem", process.pid))).ok()?;
         let memory = Memory::new(&file);
         let began_ns = monotonic_ns();
-        let threads = Threads::new(&memory, layout, places).read(&main_tids);
+        let mut threads = Threads::new(&memory, layout, places).read(&main_tids);
+        let frames = threads.iter_mut().flat_map(|thread| &mut thread.frames);
+        if let Some(native) = frames.filter(|frame| frame.file.ends_with(written::CODE)).last() {
+            let number = written::last_number(proc_root, process.pid);
+            native.numbers.extend(number.map(|number| (written::FILE.into(), number)));
+        }
+        threads.retain(|thread| thread.frames.iter().any(|frame| !frame.numbers.is_empty()));
         let is_same = stat_of(proc_root, process.pid).is_some_and(|stat| stat.start_ticks == process.start_ticks);
         (is_same && !threads.is_empty()).then_some(LocalsSample { process, began_ns, threads })
     }

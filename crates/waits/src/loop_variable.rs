@@ -17,7 +17,7 @@ use trainmon_rates::levels::NEARLY_ALL;
 use trainmon_sample::locals::{COUNTS, LOOPS, MODULE, UNKNOWN_TURNS};
 use trainmon_sample::{FrameLocals, LocalsSample, ProgressBar, ThreadLocals};
 pub(super) use turns::{LARGEST_COUNT, moves, rate};
-use turns::{is_long, lap, rate_of_counter, rate_of_laps, rate_of_nested, rises_still};
+use turns::{is_long, lap, rate_of_counter, rate_of_laps, rate_of_nested, rises_still, unit_of};
 
 /// Most readings kept for one training process.
 pub(super) const READINGS: usize = 48;
@@ -112,24 +112,44 @@ impl LoopVariable {
     }
 
     fn find(&self) -> Option<FoundVariable> {
-        self.find_known().or_else(|| {
-            let common = self.common();
+        let common = self.common();
+        self.find_known(&common).or_else(|| {
             let outside = common.iter().take_while(|frame| !is_in_loader(frame)).count();
             let outside = common.get(..outside)?;
-            self.find_common(outside).or_else(|| self.find_loop(outside))
+            self.find_common(outside).or_else(|| self.find_nested(outside)).or_else(|| self.find_loop(outside))
         })
     }
 
     /// A variable that counts by the table of libraries. Its function need not run all the time: between two calls nothing is counted.
-    fn find_known(&self) -> Option<FoundVariable> {
-        self.known.values().find_map(|(counter, frame)| {
+    /// Tokens come last: a training loop may generate text within a step.
+    fn find_known(&self, common: &[&FrameLocals]) -> Option<FoundVariable> {
+        let (of_tokens, others): (Vec<_>, Vec<_>) =
+            self.known.values().partition(|(counter, _)| counter.unit == StepUnit::Token);
+        others.into_iter().chain(of_tokens).find_map(|(counter, frame)| {
             let values = self.values_anywhere(frame, counter.variable);
             let total =
                 counter.total.and_then(|total| self.values_anywhere(frame, total).last().map(|(_, total)| *total));
-            let per_s = rate_of_counter(&values, total)?;
+            let by_laps = || {
+                // The code that counts must be there nearly all the time: nothing is counted while it is not.
+                let depth = common.iter().position(|found| found.is_same_place(frame))?;
+                let unit = unit_of(&values);
+                let values: Vec<(u64, i64)> = values.iter().map(|(at_ns, value)| (*at_ns, value / unit)).collect();
+                let nested = self.rate_within(&values, common.get(..depth)?);
+                let lap = || total.map(|total| total / unit).or_else(|| lap(&values));
+                Some(nested.or_else(|| rate_of_laps(&values, lap()?))? * unit as f64)
+            };
+            let per_s = rate_of_counter(&values, total).or_else(by_laps)?;
             let variable = shown(counter.variable, frame);
             let steps = CountedSteps { per_s, variable, place: None, unit: counter.unit, is_guess: false };
             Some(FoundVariable { steps, frame: frame.clone(), turns: rises_still(&values) })
+        })
+    }
+
+    /// How fast something counts that begins anew with each turn of something in these frames, the innermost first.
+    fn rate_within(&self, values: &[(u64, i64)], frames: &[&FrameLocals]) -> Option<f64> {
+        frames.iter().enumerate().rev().find_map(|(depth, frame)| {
+            let outer = self.names(depth, frame).into_iter().map(|name| self.values(depth, frame, name));
+            outer.filter(|outer| moves(outer)).find_map(|outer| rate_of_nested(values, &outer))
         })
     }
 
@@ -146,22 +166,29 @@ impl LoopVariable {
     /// The outermost variable of these frames that moves like a counter.
     fn find_common(&self, frames: &[&FrameLocals]) -> Option<FoundVariable> {
         frames.iter().enumerate().find_map(|(depth, frame)| {
-            let names =
-                self.kept.iter().filter_map(|reading| reading.at(depth, frame)).flat_map(|frame| &frame.numbers);
-            let mut names: Vec<&Arc<str>> = names.map(|(name, _)| name).collect();
-            names.sort();
-            names.dedup();
-            let counters = names.into_iter().filter(|name| may_count_steps(name));
+            let counters = self.names(depth, frame).into_iter().filter(|name| may_count_steps(name));
             let rates = counters.filter_map(|name| {
                 let values = self.values(depth, frame, name);
                 Some((rate(&values)?, name, rises_still(&values)))
             });
             let (per_s, name, turns) = rates.max_by(|a, b| a.0.total_cmp(&b.0))?;
             let place = self.turn_of(depth, frame, name);
-            let is_guess =
-                *frame.function == *MODULE && !COUNTS.iter().any(|part| name.to_lowercase().contains(part));
-            let steps = CountedSteps { per_s, variable: shown(name, frame), place, unit: StepUnit::Step, is_guess };
-            Some(FoundVariable { steps, frame: (*frame).clone(), turns })
+            Some(FoundVariable { steps: CountedSteps { place, ..by_name(per_s, name, frame) }, frame: (*frame).clone(), turns })
+        })
+    }
+
+    /// The outermost variable of these frames that begins anew too often to be counted alone, with each turn of something outside of it:
+    /// batches of short epochs.
+    fn find_nested(&self, frames: &[&FrameLocals]) -> Option<FoundVariable> {
+        frames.iter().enumerate().find_map(|(depth, frame)| {
+            let counters = self.names(depth, frame).into_iter().filter(|name| may_count_steps(name));
+            let rates = counters.filter_map(|name| {
+                let values = self.values(depth, frame, name);
+                let per_s = if is_long(&values) { self.rate_within(&values, frames.get(..=depth)?) } else { None };
+                Some((per_s?, name, rises_still(&values)))
+            });
+            let (per_s, name, turns) = rates.min_by(|a, b| a.0.total_cmp(&b.0))?;
+            Some(FoundVariable { steps: by_name(per_s, name, frame), frame: (*frame).clone(), turns })
         })
     }
 
@@ -227,6 +254,15 @@ impl LoopVariable {
         is_total.then_some(ProgressBar { read_ns: at_ns, done: done as f64, total: total as f64 })
     }
 
+    /// The names of all numbers of a frame.
+    fn names(&self, depth: usize, frame: &FrameLocals) -> Vec<&Arc<str>> {
+        let numbers = self.kept.iter().filter_map(|reading| reading.at(depth, frame)).flat_map(|frame| &frame.numbers);
+        let mut names: Vec<&Arc<str>> = numbers.map(|(name, _)| name).collect();
+        names.sort();
+        names.dedup();
+        names
+    }
+
     /// The values of a variable: CLOCK_MONOTONIC in nanoseconds, value.
     fn values(&self, depth: usize, frame: &FrameLocals, name: &str) -> Vec<(u64, i64)> {
         let value = |reading: &VariableReading| {
@@ -251,6 +287,12 @@ fn is_unknown(values: &[(u64, i64)]) -> bool {
 /// Whether it is a call of a model, whose loops are over its layers.
 fn is_in_model(frame: &FrameLocals) -> bool {
     frame.function.rsplit('.').next() == Some("forward") || frame.file.ends_with("torch/nn/modules/module.py")
+}
+
+/// Steps counted by a variable.
+fn by_name(per_s: f64, name: &str, frame: &FrameLocals) -> CountedSteps {
+    let is_guess = *frame.function == *MODULE && !COUNTS.iter().any(|part| name.to_lowercase().contains(part));
+    CountedSteps { per_s, variable: shown(name, frame), place: None, unit: StepUnit::Step, is_guess }
 }
 
 /// The name and the function of a variable.

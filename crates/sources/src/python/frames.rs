@@ -3,18 +3,29 @@
 use std::sync::Arc;
 
 use super::PythonPlaces;
-use super::layout::{MARKS, NEXT_THREAD, PythonLayout};
+use super::layout::{MARKS, NEXT_THREAD, PythonLayout, StackTop};
 use super::memory::{Memory, half_at, word_at};
-use super::objects::{Kind, Objects, Progress};
+use super::objects::{Kind, Objects, Progress, batches};
 use crate::fields::{head, tail};
-use trainmon_sample::locals::{COUNTS, FRAMES, LOOPS, MODULE, NAME, NUMBERS, THREADS, UNKNOWN_TURNS};
+use trainmon_sample::locals::{COUNTS, FRAMES, LOOPS, MODULE, NAME, NUMBERS, THREADS, THREADS_BEGUN, UNKNOWN_TURNS};
 use trainmon_sample::{FrameLocals, ThreadLocals, stacks};
 
 /// Most threads of an interpreter looked at, and frames of a thread.
 const THREADS_LOOKED_AT: usize = 512;
 const FRAMES_LOOKED_AT: usize = 1024;
-/// The attribute in which loops of libraries keep an object with what they count: Transformers, Ignite.
+/// The ends of names of attributes in which loops of libraries keep an object with what they count: Transformers, Ignite, uvicorn.
 const STATE: &str = "state";
+/// The local variable whose tensor has all tokens so far where text is generated: Transformers.
+const TOKENS: &str = "input_ids";
+/// Folders of code that is not the user's: what it counts in objects of other names is not looked for.
+const OF_LIBRARIES: [&str; 3] = ["/site-packages/", "/dist-packages/", "/lib/python3"];
+/// The file whose functions are the first of a thread, and the attribute with its name, which ends in its ordinal number.
+const THREADING: &str = "/threading.py";
+const THREAD_NAME: &str = "_name";
+/// The file of servers that begin a thread for each request.
+const SERVER: &str = "/socketserver.py";
+/// Part of the name of a variable that says how many items a batch has.
+const SIZE: &str = "size";
 /// How many generators are looked into one another: a progress bar around a loader's generator.
 const GENERATORS_WITHIN: u32 = 4;
 /// How often frames are read that change meanwhile.
@@ -34,7 +45,7 @@ pub(super) struct Threads<'m> {
 /// A frame before anything that it refers to is read.
 struct PythonFrame {
     at: u64,
-    head: [u8; 80],
+    head: [u8; 88],
     code: u64,
 }
 
@@ -43,7 +54,7 @@ impl<'m> Threads<'m> {
         Self { objects: Objects::new(memory, layout, places.no_next), runtime: places.runtime }
     }
 
-    /// The threads that have numbers, those of `main_tids` first.
+    /// The threads, those of `main_tids` first.
     pub(super) fn read(&self, main_tids: &[u32]) -> Vec<ThreadLocals> {
         let mut threads: Vec<ThreadLocals> = self
             .list(main_tids)
@@ -53,7 +64,7 @@ impl<'m> Threads<'m> {
                 ThreadLocals { frames, ..thread }
             })
             .collect();
-        threads.retain(|thread| thread.frames.iter().any(|frame| !frame.numbers.is_empty()));
+        count_requests(&mut threads);
         threads
     }
 
@@ -130,7 +141,7 @@ impl<'m> Threads<'m> {
 
     fn frame(&self, at: u64) -> Option<PythonFrame> {
         let Objects { memory, layout, .. } = self.objects;
-        let head: [u8; 80] = memory.array(at)?;
+        let head: [u8; 88] = memory.array(at)?;
         let code = word_at(&head, layout.frame.code)? & !MARKS;
         Some(PythonFrame { at, head, code })
     }
@@ -144,61 +155,102 @@ impl<'m> Threads<'m> {
         let code: [u8; 136] = memory.array(frame.code)?;
         let text = |offset: usize| self.objects.text(word_at(&code, offset)?);
         let (function, file) = (text(layout.code.name)?, text(layout.code.file)?);
-        let mut numbers = self.numbers(frame, &code).unwrap_or_default();
+        let is_users = !OF_LIBRARIES.iter().any(|folder| file.contains(folder)) && !is_imported;
+        let mut numbers = self.numbers(frame, &code, is_users).unwrap_or_default();
+        if file.ends_with(THREADING) {
+            numbers.extend(self.ordinal(frame, &code).map(|ordinal| (THREADS_BEGUN.into(), ordinal)));
+        }
         if function == MODULE && !is_imported {
             let globals = word_at(&frame.head, layout.frame.globals)?;
-            numbers.extend(self.ints(self.objects.variables(globals, is_variable), ""));
+            let variables = self.objects.variables(globals, is_variable);
+            if is_users {
+                numbers.extend(variables.iter().flat_map(|(name, place)| self.counts_in(name, *place)));
+            }
+            numbers.extend(self.ints(variables, ""));
         }
         // Another call may have taken its place meanwhile, with other variables.
         if self.frame(frame.at).is_none_or(|now| now.code != frame.code) {
             numbers.clear();
         }
+        numbers.retain(|(name, _)| name.len() <= NAME);
         numbers.truncate(NUMBERS);
         let (function, file) = (head(&function, stacks::NAME).into(), tail(&file, stacks::NAME).into());
         Some(FrameLocals { function, file, numbers })
     }
 
-    /// The local variables that are whole numbers, what `self` counts, and how far the loops have come.
-    fn numbers(&self, frame: &PythonFrame, code: &[u8]) -> Option<Vec<(Arc<str>, i64)>> {
-        let layout = self.objects.layout;
-        let count = u64::from(half_at(code, layout.code.locals)?).min(LOCALS);
-        let begin = frame.at.checked_add(layout.frame.locals)?;
-        let locals = self.objects.words(begin, count)?;
-        let names = self.objects.items(word_at(code, layout.code.names)?, count)?;
+    /// The local variables that are whole numbers, what `self` counts and, in the user's code, other objects, and how far the loops have
+    /// come.
+    fn numbers(&self, frame: &PythonFrame, code: &[u8], is_users: bool) -> Option<Vec<(Arc<str>, i64)>> {
         let mut numbers = Vec::new();
-        for ((place, &value), &name) in (begin..).step_by(8).zip(&locals).zip(&names) {
-            let value = value & !MARKS;
-            match self.objects.kind(value) {
-                Some(Kind::Int) => {
-                    numbers.extend(self.objects.name(name).zip(self.objects.int_at(place)));
+        for (name, place) in self.locals(frame, code)? {
+            match self.objects.kind(self.objects.memory.word(place)? & !MARKS) {
+                Some(Kind::Int | Kind::NumpyInt) => numbers.extend(self.objects.int_at(place).map(|value| (name, value))),
+                Some(Kind::Tensor) if *name == *TOKENS => {
+                    numbers.extend(self.objects.elements_at(place).map(|tokens| (name, tokens)));
                 }
-                Some(Kind::Object(_)) if self.objects.name(name).is_some_and(|name| *name == *"self") => {
-                    let found = self.objects.attributes(value, |name| name == STATE || counts(name));
-                    let state = found.iter().find(|(name, _)| **name == *STATE).map(|(_, place)| *place);
-                    let state = state.and_then(|place| self.objects.memory.word(place));
+                Some(Kind::Object(_)) if *name == *"self" => {
+                    let object = self.objects.memory.word(place)? & !MARKS;
+                    let found = self.objects.attributes(object, |name| name.ends_with(STATE) || counts(name));
+                    let states = found.iter().filter(|(name, _)| name.ends_with(STATE));
+                    let of_states = states.flat_map(|(name, place)| self.counts_in(&format!("self.{name}"), *place));
+                    numbers.extend(of_states.collect::<Vec<_>>());
                     numbers.extend(self.ints(found, "self."));
-                    numbers.extend(state.map(|state| self.counts(state, "self.state.")).unwrap_or_default());
                 }
+                Some(Kind::Object(_) | Kind::Dict) if is_users => numbers.extend(self.counts_in(&name, place)),
                 _ => {}
             }
         }
-        let loops = self.loops(frame, code, GENERATORS_WITHIN).unwrap_or_default();
+        let loops = self.loops(frame, code, true, GENERATORS_WITHIN).unwrap_or_default();
         numbers.extend(LOOPS.iter().map(|name| Arc::from(*name)).zip(loops));
         Some(numbers)
     }
 
-    /// How far the loops on a frame's stack have come, the outermost one first. What is above its end is old, so only iterators are
-    /// followed: an old one does not move. Generators are looked into one another so often.
-    fn loops(&self, frame: &PythonFrame, code: &[u8], within: u32) -> Option<Vec<i64>> {
+    /// The number that Python gave a thread, which is `self` here: `Thread-12 (process_request_thread)`.
+    fn ordinal(&self, frame: &PythonFrame, code: &[u8]) -> Option<i64> {
+        let memory = self.objects.memory;
+        let (_, place) = self.locals(frame, code)?.into_iter().find(|(name, _)| **name == *"self")?;
+        let thread = memory.word(place)? & !MARKS;
+        let (_, place) = self.objects.attributes(thread, |name| name == THREAD_NAME).pop()?;
+        let name = self.objects.text(memory.word(place)?)?;
+        let digits = name.strip_prefix("Thread-")?.split(' ').next()?;
+        digits.parse().ok()
+    }
+
+    /// The local variables of a frame, and where it refers to their values.
+    fn locals(&self, frame: &PythonFrame, code: &[u8]) -> Option<Vec<(Arc<str>, u64)>> {
         let layout = self.objects.layout;
+        let count = u64::from(half_at(code, layout.code.locals)?).min(LOCALS);
+        let begin = frame.at.checked_add(layout.frame.locals)?;
+        let values = self.objects.words(begin, count)?;
+        let names = self.objects.items(word_at(code, layout.code.names)?, count)?;
+        let variables = (begin..).step_by(8).zip(values).zip(names);
+        let is_set = |value: u64| value & !MARKS != 0;
+        let named = variables.filter_map(|((place, value), name)| {
+            if is_set(value) { Some((self.objects.name(name)?, place)) } else { None }
+        });
+        Some(named.collect())
+    }
+
+    /// How far the loops on a frame's stack have come, the outermost one first. Where a frame runs, its end is not known: what is above
+    /// it is old, so only iterators are followed: an old one does not move. Generators are looked into one another so often.
+    fn loops(&self, frame: &PythonFrame, code: &[u8], runs: bool, within: u32) -> Option<Vec<i64>> {
+        let layout = self.objects.layout;
+        let locals = u64::from(half_at(code, layout.code.locals)?);
+        let begin = frame.at.checked_add(layout.frame.locals)?;
         let stack = match layout.frame.stack {
             Some(offset) => word_at(&frame.head, offset)?,
-            None => {
-                let locals = u64::from(half_at(code, layout.code.locals)?);
-                frame.at.checked_add(layout.frame.locals)?.checked_add(locals * 8)?
+            None => begin.checked_add(locals * 8)?,
+        };
+        let size = match layout.frame.top {
+            _ if runs => u64::from(half_at(code, layout.code.stack_size)?),
+            StackTop::Address(offset) => word_at(&frame.head, offset)?.checked_sub(stack)? / 8,
+            StackTop::Depth(offset) => half_at(&frame.head, offset)?.into(),
+            StackTop::WithLocals(offset) => {
+                let end = begin.checked_add(u64::from(half_at(&frame.head, offset)?) * 8)?;
+                end.checked_sub(stack)? / 8
             }
         };
-        let size = u64::from(half_at(code, layout.code.stack_size)?).min(STACK);
+        let size = size.min(STACK);
         let progress =
             self.objects.words(stack, size)?.into_iter().filter_map(|place| self.objects.progress(place & !MARKS));
         let counts = progress.map(|progress| match progress {
@@ -210,18 +262,29 @@ impl<'m> Threads<'m> {
         Some(counts.take(LOOPS.len()).collect())
     }
 
-    /// How far the loop in a generator has come. Its variables may count what it yields or what it reads.
+    /// How far the loop in a generator has come. Its variables may count what it yields or what it reads. If it has no `for` loop, it may
+    /// take so many items for each turn from an iterator among its variables: `list(islice(items, size))`.
     fn generator(&self, generator: u64, within: u32) -> Option<i64> {
         let within = within.checked_sub(1)?;
         let Objects { memory, layout, .. } = self.objects;
         let at = generator.checked_add(layout.generator)?;
         let frame = self.frame(if layout.frame.owner.is_some() { at } else { memory.word(at)? })?;
         let code: [u8; 136] = memory.array(frame.code)?;
-        if self.objects.kind(frame.code)? == Kind::Code {
-            self.loops(&frame, &code, within)?.first().copied()
-        } else {
-            None
+        if self.objects.kind(frame.code)? != Kind::Code {
+            return None;
         }
+        self.loops(&frame, &code, false, within)?.first().copied().or_else(|| {
+            let locals = self.locals(&frame, &code)?;
+            let items = locals.iter().find_map(|(_, place)| {
+                match self.objects.progress(self.objects.memory.word(*place)? & !MARKS)? {
+                    Progress::Turns(items) => Some(items),
+                    _ => None,
+                }
+            })?;
+            let sizes = locals.iter().filter(|(name, _)| name.contains(SIZE));
+            let size = sizes.filter_map(|(_, place)| self.objects.int_at(*place)).next();
+            batches(items, size.unwrap_or(1))
+        })
     }
 
     /// The attributes under which an object keeps how far it has come.
@@ -229,10 +292,36 @@ impl<'m> Threads<'m> {
         self.ints(self.objects.attributes(object, counts), prefix)
     }
 
+    /// What the attributes of an object or the entries of a dictionary count that is referred to at an address.
+    fn counts_in(&self, name: &str, place: u64) -> Vec<(Arc<str>, i64)> {
+        let Some(object) = self.objects.memory.word(place).map(|object| object & !MARKS) else { return Vec::new() };
+        match self.objects.kind(object) {
+            Some(Kind::Object(_)) => self.counts(object, &format!("{name}.")),
+            Some(Kind::Dict) => {
+                let found = self.ints(self.objects.variables(object, counts), "");
+                found.into_iter().map(|(key, value)| (format!("{name}['{key}']").into(), value)).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
     fn ints(&self, found: Vec<(Arc<str>, u64)>, prefix: &str) -> Vec<(Arc<str>, i64)> {
         let named = |name: Arc<str>| if prefix.is_empty() { name } else { format!("{prefix}{name}").into() };
         let int = |(name, place): (Arc<str>, u64)| Some((named(name), self.objects.int_at(place)?));
-        found.into_iter().filter_map(int).filter(|(name, _)| name.len() <= NAME).take(NUMBERS).collect()
+        found.into_iter().filter_map(int).take(NUMBERS).collect()
+    }
+}
+
+/// Gives a server's loop the number of the newest thread: it begins one for each request.
+fn count_requests(threads: &mut [ThreadLocals]) {
+    let frames = || threads.iter().flat_map(|thread| &thread.frames);
+    let ordinals = frames().flat_map(|frame| &frame.numbers).filter(|(name, _)| **name == *THREADS_BEGUN);
+    let newest = ordinals.map(|(_, ordinal)| *ordinal).max();
+    for frame in threads.iter_mut().flat_map(|thread| &mut thread.frames) {
+        frame.numbers.retain(|(name, _)| **name != *THREADS_BEGUN);
+        if frame.file.ends_with(SERVER) {
+            frame.numbers.extend(newest.map(|newest| (THREADS_BEGUN.into(), newest)));
+        }
     }
 }
 

@@ -48,6 +48,19 @@ pub(super) struct FrameLayout {
     pub(super) locals: u64,
     /// The address of its stack; `None` if that begins behind the locals.
     pub(super) stack: Option<usize>,
+    /// How far its stack reaches while it does not run.
+    pub(super) top: StackTop,
+}
+
+/// How a frame that does not run says how far its stack reaches.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum StackTop {
+    /// The address of its end.
+    Address(usize),
+    /// The number of words in it.
+    Depth(usize),
+    /// The same, and of the locals before it.
+    WithLocals(usize),
 }
 
 /// `PyCodeObject`.
@@ -94,19 +107,19 @@ const OWN_TABLE_COOKIE: &[u8; 8] = b"xdebugpy";
 
 const NEW_CODE: CodeLayout = CodeLayout { locals: 72, stack_size: 64, names: 96, file: 112, name: 128 };
 
-const fn old_frame(locals: u64) -> FrameLayout {
-    FrameLayout { code: 32, previous: 24, globals: 48, owner: None, locals, stack: Some(64) }
+const fn old_frame(locals: u64, top: StackTop) -> FrameLayout {
+    FrameLayout { code: 32, previous: 24, globals: 48, owner: None, locals, stack: Some(64), top }
 }
 
-const fn new_frame(locals: u64, owner: (usize, u8)) -> FrameLayout {
-    FrameLayout { code: 0, previous: 8, globals: 24, owner: Some(owner), locals, stack: None }
+const fn new_frame(locals: u64, owner: (usize, u8), top: StackTop) -> FrameLayout {
+    FrameLayout { code: 0, previous: 8, globals: 24, owner: Some(owner), locals, stack: None, top }
 }
 
 const V3_9: PythonLayout = PythonLayout {
     minor: 9,
     heads: Some((32, 8)),
     thread: ThreadLayout { frame: 24, held_at: None, native_id: None },
-    frame: old_frame(360),
+    frame: old_frame(360, StackTop::Address(72)),
     code: CodeLayout { locals: 28, stack_size: 32, names: 72, file: 104, name: 112 },
     dict: DictLayout { is_compact: false, values: 0 },
     text: (48, 72),
@@ -119,7 +132,15 @@ const V3_11: PythonLayout = PythonLayout {
     minor: 11,
     heads: Some((40, 16)),
     thread: ThreadLayout { frame: 56, held_at: Some(8), native_id: Some(160) },
-    frame: FrameLayout { code: 32, previous: 48, globals: 8, owner: Some((69, 3)), locals: 72, stack: None },
+    frame: FrameLayout {
+        code: 32,
+        previous: 48,
+        globals: 8,
+        owner: Some((69, 3)),
+        locals: 72,
+        stack: None,
+        top: StackTop::WithLocals(64),
+    },
     code: CodeLayout { locals: 76, stack_size: 68, ..NEW_CODE },
     dict: DictLayout { is_compact: true, values: 0 },
     generator: 80,
@@ -130,7 +151,7 @@ const V3_12: PythonLayout = PythonLayout {
     minor: 12,
     heads: Some((40, 72)),
     thread: ThreadLayout { frame: 56, held_at: Some(0), native_id: Some(144) },
-    frame: new_frame(72, (70, 3)),
+    frame: new_frame(72, (70, 3), StackTop::WithLocals(64)),
     code: NEW_CODE,
     text: (40, 56),
     generator: 72,
@@ -148,11 +169,11 @@ const V3_13: PythonLayout = PythonLayout {
 };
 static LAYOUTS: [PythonLayout; 6] = [
     V3_9,
-    PythonLayout { minor: 10, frame: old_frame(352), ..V3_9 },
+    PythonLayout { minor: 10, frame: old_frame(352, StackTop::Depth(80)), ..V3_9 },
     V3_11,
     V3_12,
     V3_13,
-    PythonLayout { minor: 14, frame: new_frame(80, (74, 3)), tuple: 32, ..V3_13 },
+    PythonLayout { minor: 14, frame: new_frame(80, (74, 3), StackTop::Address(64)), tuple: 32, ..V3_13 },
 ];
 
 impl PythonLayout {

@@ -26,23 +26,62 @@ const MOST_DIGITS: u64 = 2;
 const LONGEST_RANGE: u64 = 1 << 29;
 /// How many iterators are looked into one another: `zip(enumerate(…))`.
 const WITHIN: usize = 4;
+/// Where torch's tensor has the address of its memory's description, by version, and where that may say its sizes and strides: their
+/// number, at most five of each, the first place, and the number of elements, which must all agree (`c10/core/TensorImpl.h`).
+const TENSOR_PLACES: [u64; 2] = [16, 24];
+const SIZES_PLACES: std::ops::Range<usize> = 4..20;
+const MOST_SIZES: usize = 5;
 
 /// What is known of a type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Int,
+    /// Of NumPy, 64 bits.
+    NumpyInt,
     Code,
-    Range,
-    /// Iterates over a list or tuple.
-    Sequence,
-    Enumerate,
-    Zip,
+    Dict,
+    /// An iterator whose turns are known.
+    Counting(Turns),
     Generator,
+    /// Of torch.
+    Tensor,
     /// Another one, made by Python code, that may have attributes.
     Object(ObjectType),
     /// Another iterator.
     Iterator,
     Other,
+}
+
+/// Where an iterator keeps how far it has come, bytes into the object (`Objects`, `Python/bltinmodule.c`, `Modules/itertoolsmodule.c`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Turns {
+    /// The number itself.
+    At(u64),
+    /// A range: the number, or what is left since 3.12.
+    Range,
+    /// As far as the first of a tuple of iterators.
+    First(u64),
+    /// `itertools.cycle`: as far as what it iterates over, and later a number.
+    Cycle,
+    /// `itertools.batched`: as far as what it iterates over, by batches.
+    Batched,
+}
+
+impl Turns {
+    /// By the name of the iterator's type.
+    fn of(name: &[u8]) -> Option<Self> {
+        Some(match name {
+            b"range_iterator" => Self::Range,
+            b"list_iterator" | b"tuple_iterator" | b"iterator" | b"enumerate" | b"itertools.count" => Self::At(16),
+            b"dict_itemiterator" | b"dict_keyiterator" | b"dict_valueiterator" => Self::At(32),
+            b"itertools.islice" => Self::At(48),
+            b"zip" => Self::First(24),
+            b"map" => Self::First(16),
+            b"itertools.cycle" => Self::Cycle,
+            b"itertools.batched" => Self::Batched,
+            _ => return None,
+        })
+    }
 }
 
 /// Where the attributes of a type's objects are.
@@ -96,23 +135,27 @@ impl<'m> Objects<'m> {
         // Name 24, size 32, flags 168, the function of `next` 224, place of the dictionary 288: the same in all versions.
         let head: [u8; 296] = self.memory.array(at)?;
         let (flags, next) = (word_at(&head, 168)?, word_at(&head, 224)?);
-        let name: [u8; 16] = self.memory.array(word_at(&head, 24)?)?;
+        let name: [u8; 24] = self.memory.array(word_at(&head, 24)?)?;
         let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
         // An open file iterates over its lines, and lies on the stack of a `with`, too.
         if name.starts_with(b"_io.") {
             return Some(Kind::Other);
         }
+        // Since 3.12 the types of itertools look as if Python code had made them; what such code makes has no dot in its name.
+        let turns = Turns::of(name).filter(|_| flags & HEAP_TYPE == 0 || name.contains(&b'.'));
+        if let Some(turns) = turns {
+            return Some(Kind::Counting(turns));
+        }
         if flags & HEAP_TYPE != 0 {
             let (size, dict) = (word_at(&head, 32)?, word_at(&head, 288)?);
-            return Some(Kind::Object(ObjectType { at, flags, size, dict, next }));
+            let object = Kind::Object(ObjectType { at, flags, size, dict, next });
+            return Some(if name == b"Tensor" { Kind::Tensor } else { object });
         }
         Some(match name {
             b"int" => Kind::Int,
+            b"numpy.int64" => Kind::NumpyInt,
             b"code" => Kind::Code,
-            b"range_iterator" => Kind::Range,
-            b"list_iterator" | b"tuple_iterator" => Kind::Sequence,
-            b"enumerate" => Kind::Enumerate,
-            b"zip" => Kind::Zip,
+            b"dict" => Kind::Dict,
             b"generator" => Kind::Generator,
             _ if next == 0 || next == self.no_next => Kind::Other,
             _ => Kind::Iterator,
@@ -129,8 +172,23 @@ impl<'m> Objects<'m> {
     pub(super) fn int_at(&self, place: u64) -> Option<i64> {
         let object = || Some(self.memory.word(place)? & !MARKS);
         let read = object()?;
-        let value = if self.kind(read)? == Kind::Int { self.int(read)? } else { return None };
+        let value = match self.kind(read)? {
+            Kind::Int => self.int(read)?,
+            Kind::NumpyInt => self.memory.word(read.checked_add(16)?)?.cast_signed(),
+            _ => return None,
+        };
         (object()? == read).then_some(value)
+    }
+
+    /// The number of elements of the tensor that is referred to at an address; `None` as above.
+    pub(super) fn elements_at(&self, place: u64) -> Option<i64> {
+        let object = || Some(self.memory.word(place)? & !MARKS);
+        let read = object()?;
+        let tensor = TENSOR_PLACES.iter().find_map(|offset| {
+            let words = self.words(self.memory.word(read.checked_add(*offset)?)?, 36)?;
+            SIZES_PLACES.into_iter().find_map(|at| elements(words.get(at..)?))
+        });
+        (object()? == read).then_some(tensor?)
     }
 
     fn int(&self, object: u64) -> Option<i64> {
@@ -308,18 +366,46 @@ impl<'m> Objects<'m> {
 
     fn progress_within(&self, iterator: u64, within: usize) -> Option<Progress> {
         let place = |offset: u64| self.memory.word(iterator.checked_add(offset)?);
+        let of = |inner: u64| self.progress_within(inner, within.checked_sub(1)?);
         let turns = match self.kind(iterator)? {
-            Kind::Range if self.layout.is_tagged => LONGEST_RANGE.checked_sub(place(32)?)?,
-            Kind::Range | Kind::Sequence | Kind::Enumerate => place(16)?,
-            Kind::Zip => {
-                let first = self.items(place(24)?, 1)?.first().copied()?;
-                return self.progress_within(first, within.checked_sub(1)?);
+            Kind::Counting(Turns::At(offset)) => place(offset)?,
+            Kind::Counting(Turns::Range) if self.layout.is_tagged => LONGEST_RANGE.checked_sub(place(32)?)?,
+            Kind::Counting(Turns::Range) => place(16)?,
+            Kind::Counting(Turns::First(offset)) => return of(*self.items(place(offset)?, 1)?.first()?),
+            Kind::Counting(Turns::Cycle) => match place(16)? {
+                0 => place(32)?,
+                first_pass => return of(first_pass),
+            },
+            Kind::Counting(Turns::Batched) => {
+                let Progress::Turns(items) = of(place(16)?)? else { return Some(Progress::Unknown) };
+                return Some(Progress::Turns(batches(items, i64::try_from(place(24)?).ok()?)?));
             }
             Kind::Iterator => return Some(Progress::Unknown),
             Kind::Generator => return Some(Progress::Generator(iterator)),
             Kind::Object(of) if of.next != 0 && of.next != self.no_next => return Some(Progress::Object(iterator)),
-            Kind::Object(_) | Kind::Int | Kind::Code | Kind::Other => return None,
+            _ => return None,
         };
         i64::try_from(turns).ok().map(Progress::Turns)
     }
+}
+
+/// How many batches so many items are.
+pub(super) fn batches(items: i64, size: i64) -> Option<i64> {
+    let whole = items.checked_div(size).filter(|_| size > 0 && items >= 0)?;
+    Some(whole + i64::from(items % size > 0))
+}
+
+/// The number of elements that sizes and strides say: their count, five of each, the first place, and their product.
+fn elements(words: &[u64]) -> Option<i64> {
+    let count = usize::try_from(*words.first()?).ok().filter(|count| (1..=MOST_SIZES).contains(count))?;
+    let (sizes, strides) = (words.get(1..=count)?, words.get(1 + MOST_SIZES..=MOST_SIZES + count)?);
+    let mut product = 1_u64;
+    for (size, stride) in sizes.iter().zip(strides).rev() {
+        if *stride != product {
+            return None;
+        }
+        product = product.checked_mul(*size)?;
+    }
+    let is_whole = *words.get(2 + 2 * MOST_SIZES)? == product && product > 0;
+    i64::try_from(product).ok().filter(|_| is_whole)
 }

@@ -72,9 +72,7 @@ pub(super) fn rate_of_counter(values: &[(u64, i64)], total: Option<i64>) -> Opti
     let mut pairs = pairs(values)?;
     pairs.retain(|pair| newest_ns.saturating_sub(pair.ended_ns) <= RATE_SPAN_NS);
     let lap = total.or_else(|| lap(values));
-    let per_s =
-        rate_of_pairs(pairs.clone(), lap).filter(|per_s| lap.is_none() || agrees_at_close_range(&pairs, *per_s));
-    per_s.or_else(|| rate_of_laps(values, lap?))
+    rate_of_pairs(pairs.clone(), lap).filter(|per_s| lap.is_none() || agrees_at_close_range(&pairs, *per_s))
 }
 
 fn rate_of_pairs(mut pairs: Vec<Pair>, lap: Option<i64>) -> Option<f64> {
@@ -230,6 +228,12 @@ fn consecutive(values: &[(u64, i64)]) -> Vec<Pair> {
         (seconds > 0.0).then_some(Pair { ended_ns, seconds, rise: after - before })
     };
     values.windows(2).filter_map(pair).collect()
+}
+
+/// The number by which something counts: a batch's rows, or the environments of a vector.
+pub(super) fn unit_of(values: &[(u64, i64)]) -> i64 {
+    let moved = values.windows(2).filter_map(|pair| pair.last()?.1.checked_sub(pair.first()?.1)?.checked_abs());
+    moved.fold(0, greatest_common_divisor).max(1)
 }
 
 /// Whether no number but one divides all rises, of which laps are no part.
