@@ -343,7 +343,11 @@ pub(super) const LIBRARIES: &[Library] = &[
             "generate __call__ run_single",
         ),
         // What it holds is counted, and it begins anew with each call.
-        counters: &[counter(code("transformers/generation/utils.py", "_sample _assisted_decoding"), "input_ids", Token)],
+        counters: &[counter(
+            code("transformers/generation/utils.py", "_sample _assisted_decoding"),
+            "input_ids",
+            Token,
+        )],
         parts: &[
             (Generate, code("transformers/generation/utils.py", "generate _sample _beam_search")),
             (Forward, code("transformers/pipelines/base.py", "forward")),

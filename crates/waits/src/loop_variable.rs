@@ -20,7 +20,7 @@ pub(super) use turns::{LARGEST_COUNT, moves, rate};
 use turns::{is_long, lap, rate_of_counter, rate_of_laps, rate_of_nested, rises_still, unit_of};
 
 /// Most readings kept for one training process.
-pub(super) const READINGS: usize = 48;
+pub(super) const READINGS: usize = 96;
 /// Older readings are forgotten, nanoseconds.
 pub(super) const OLDEST_NS: u64 = 240_000_000_000;
 /// Without a new reading, a rate is shown no longer than this, nanoseconds: a settled job with workers is read every
@@ -129,16 +129,17 @@ impl LoopVariable {
             let values = self.values_anywhere(frame, counter.variable);
             let total =
                 counter.total.and_then(|total| self.values_anywhere(frame, total).last().map(|(_, total)| *total));
-            let by_laps = || {
-                // The code that counts must be there nearly all the time: nothing is counted while it is not.
-                let depth = common.iter().position(|found| found.is_same_place(frame))?;
-                let unit = unit_of(&values);
-                let values: Vec<(u64, i64)> = values.iter().map(|(at_ns, value)| (*at_ns, value / unit)).collect();
-                let nested = self.rate_within(&values, common.get(..depth)?);
-                let lap = || total.map(|total| total / unit).or_else(|| lap(&values));
-                Some(nested.or_else(|| rate_of_laps(&values, lap()?))? * unit as f64)
-            };
-            let per_s = rate_of_counter(&values, total).or_else(by_laps)?;
+            // Laps can be told only if the code that counts is there nearly all the time: nothing is counted while it is not.
+            let outer =
+                common.iter().position(|found| found.is_same_place(frame)).and_then(|depth| common.get(..depth));
+            let unit = unit_of(&values);
+            let scaled: Vec<(u64, i64)> = values.iter().map(|(at_ns, value)| (*at_ns, value / unit)).collect();
+            let by_laps = || rate_of_laps(&scaled, total.map(|total| total / unit).or_else(|| lap(&scaled))?);
+            let per_s = outer
+                .and_then(|outer| self.rate_within(&scaled, outer))
+                .map(|laps| laps * unit as f64)
+                .or_else(|| rate_of_counter(&values, total))
+                .or_else(|| Some(outer.and_then(|_| by_laps())? * unit as f64))?;
             let variable = shown(counter.variable, frame);
             let steps = CountedSteps { per_s, variable, place: None, unit: counter.unit, is_guess: false };
             Some(FoundVariable { steps, frame: frame.clone(), turns: rises_still(&values) })
@@ -147,9 +148,10 @@ impl LoopVariable {
 
     /// How fast something counts that begins anew with each turn of something in these frames, the innermost first.
     fn rate_within(&self, values: &[(u64, i64)], frames: &[&FrameLocals]) -> Option<f64> {
+        lap(values)?;
         frames.iter().enumerate().rev().find_map(|(depth, frame)| {
             let outer = self.names(depth, frame).into_iter().map(|name| self.values(depth, frame, name));
-            outer.filter(|outer| moves(outer)).find_map(|outer| rate_of_nested(values, &outer))
+            outer.filter(|outer| moves(outer) && outer != values).find_map(|outer| rate_of_nested(values, &outer))
         })
     }
 
@@ -169,11 +171,17 @@ impl LoopVariable {
             let counters = self.names(depth, frame).into_iter().filter(|name| may_count_steps(name));
             let rates = counters.filter_map(|name| {
                 let values = self.values(depth, frame, name);
-                Some((rate(&values)?, name, rises_still(&values)))
+                let per_s = rate(&values)?;
+                let by_laps = self.rate_within(&values, frames.get(..=depth)?);
+                Some((by_laps.unwrap_or(per_s), name, rises_still(&values)))
             });
             let (per_s, name, turns) = rates.max_by(|a, b| a.0.total_cmp(&b.0))?;
             let place = self.turn_of(depth, frame, name);
-            Some(FoundVariable { steps: CountedSteps { place, ..by_name(per_s, name, frame) }, frame: (*frame).clone(), turns })
+            Some(FoundVariable {
+                steps: CountedSteps { place, ..by_name(per_s, name, frame) },
+                frame: (*frame).clone(),
+                turns,
+            })
         })
     }
 
@@ -214,7 +222,7 @@ impl LoopVariable {
         }
         let outer = running.next().map(|(_, _, values)| values);
         let by_laps = || outer.as_deref().and_then(|outer| rate_of_nested(&values, outer));
-        let per_s = rate(&values).or_else(by_laps).or_else(|| rate_of_laps(&values, lap(&values)?))?;
+        let per_s = by_laps().or_else(|| rate(&values)).or_else(|| rate_of_laps(&values, lap(&values)?))?;
         let steps =
             CountedSteps { per_s, variable: shown(name, frame), place: None, unit: StepUnit::Step, is_guess: true };
         Some(FoundVariable { steps, frame: frame.clone(), turns: rises_still(&values) })
@@ -256,7 +264,8 @@ impl LoopVariable {
 
     /// The names of all numbers of a frame.
     fn names(&self, depth: usize, frame: &FrameLocals) -> Vec<&Arc<str>> {
-        let numbers = self.kept.iter().filter_map(|reading| reading.at(depth, frame)).flat_map(|frame| &frame.numbers);
+        let numbers =
+            self.kept.iter().filter_map(|reading| reading.at(depth, frame)).flat_map(|frame| &frame.numbers);
         let mut names: Vec<&Arc<str>> = numbers.map(|(name, _)| name).collect();
         names.sort();
         names.dedup();
@@ -514,6 +523,37 @@ mod tests {
             bursts().map(|ms| (ms * 1_000_000, turns(ms as f64 / 1000.0, 41.0) % 15)).collect();
         let found = rate_of_counter(&values, None);
         assert!(found.is_none_or(|per_s| (per_s / 41.0 - 1.0).abs() < 0.1), "{found:?}");
+    }
+
+    #[test]
+    fn what_begins_anew_with_each_turn_of_something_outside_counts_by_its_laps() {
+        // Epochs of 15 batches, each a third of a second long, as numbers of a loop, a variable or an attribute.
+        for (epoch, batch) in [("for loop", "step"), ("epoch", "it._num_yielded"), ("rounds", "second for loop")] {
+            let train = move |s: f64| frame("train", &[(epoch, turns(s, 41.0) / 15), (batch, turns(s, 41.0) % 15)]);
+            let steps = found_in_bursts(move |s| vec![frame("<module>", &[]), train(s)]).unwrap();
+            let wanted = if epoch == "rounds" { 41.0 / 15.0 } else { 41.0 };
+            assert!((steps.per_s / wanted - 1.0).abs() < 0.03, "{epoch}: {} by {}", steps.per_s, steps.variable);
+        }
+        let other = |s: f64| frame("train", &[("part", turns(s, 2.0)), ("step", turns(s, 41.0) % 15)]);
+        let steps = found_in_bursts(move |s| vec![other(s)]);
+        assert!(steps.is_none_or(|steps| steps.per_s < 3.0), "it does not begin anew with each part");
+    }
+
+    #[test]
+    fn tokens_are_counted_over_all_texts_of_a_batch_and_come_after_steps() {
+        let generate = |s: f64| {
+            let file = "/v/site-packages/transformers/generation/utils.py".into();
+            FrameLocals { file, ..frame("GenerationMixin._sample", &[("input_ids", 8 * (24 + turns(s, 30.0) % 40))]) }
+        };
+        let answers = |s: f64| frame("answer", &[("n", turns(s, 30.0) / 40)]);
+        let tokens = found_in_bursts(|s| vec![answers(s), generate(s)]).unwrap();
+        assert_eq!(tokens.unit, StepUnit::Token);
+        assert!((tokens.per_s / 240.0 - 1.0).abs() < 0.03, "{}", tokens.per_s);
+        let trains = |s: f64| FrameLocals {
+            file: "/v/site-packages/transformers/trainer.py".into(),
+            ..frame("Trainer._inner_training_loop", &[("self.state.global_step", turns(s, 3.0))])
+        };
+        assert_eq!(found_in_bursts(|s| vec![trains(s), generate(s)]).unwrap().unit, StepUnit::Step);
     }
 
     #[test]

@@ -2,21 +2,24 @@
 //! else counts their steps.
 //!
 //! Three readings close to each other, again and again: some counters begin anew all the time, and readings at two distances show
-//! whether they did in between. A reading takes a millisecond. What cannot be read this way is left to py-spy (`stacks`).
+//! whether they did in between. A reading takes a millisecond. What cannot be read this way is left to py-spy (`stacks`). Where torch's
+//! loader feeds the loop, its threads count the steps, unless its workers are started anew all the time.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::stacks::has_queue_threads;
 use super::{Shared, rest};
-use trainmon_sample::{ProcessId, ProcessRole};
+use trainmon_sample::{JobSample, ProcessId, ProcessRole};
 use trainmon_sources::python::PythonMemory;
 
 /// Between close readings.
 const CLOSE: [Duration; 2] = [Duration::from_millis(40), Duration::from_millis(110)];
-/// Behind them, before the next ones.
-const APART: Duration = Duration::from_millis(750);
+/// Behind them, before the next ones: how far a counter gets that begins anew all the time is known only once it was seen there.
+const APART: Duration = Duration::from_millis(250);
+/// Workers that were started anew within this time may be so again.
+const ANEW: Duration = Duration::from_secs(10);
 /// For a settled verdict, they are read so often while stacks pause.
 const IN_A_PAUSE: u32 = 4;
 /// A process whose memory could not be read more often in a row runs another program, or none.
@@ -26,14 +29,16 @@ const LOOK_AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from
 
 /// Reads until `stop`.
 pub(super) fn watch(shared: &Shared) {
-    let mut counting = Counting::default();
+    let (mut counting, mut workers) = (Counting::default(), Workers::default());
     let stop = &shared.stop;
     while !stop.load(Ordering::Relaxed) {
         let job = shared.latest.values().sample.job.clone();
         if job.as_ref().is_some_and(|job| !job.alive) {
             return;
         }
-        let counts = |id: &ProcessId| job.as_ref().is_some_and(|job| has_queue_threads(job, *id) == Some(false));
+        let are_anew = job.as_ref().is_some_and(|job| workers.are_anew(job));
+        let is_fed = |id: ProcessId| has_queue_threads(job.as_ref()?, id);
+        let counts = |id: &ProcessId| is_fed(*id).is_some_and(|is_fed| !is_fed || are_anew);
         let ranks = job.iter().flat_map(|job| &job.processes).filter(|process| process.role == ProcessRole::Rank);
         let ranks: Vec<ProcessId> = ranks.map(|process| process.id).filter(counts).collect();
         counting.read(shared, &ranks);
@@ -43,6 +48,28 @@ pub(super) fn watch(shared: &Shared) {
         }
         let between_ticks = shared.options.interval / IN_A_PAUSE;
         rest(stop, || APART.max(shared.effort.get().stacks_rest() / IN_A_PAUSE).max(between_ticks));
+    }
+}
+
+/// The job's data workers.
+#[derive(Default)]
+struct Workers {
+    known: HashSet<ProcessId>,
+    anew: Option<Instant>,
+}
+
+impl Workers {
+    /// Whether some took the place of others lately.
+    fn are_anew(&mut self, job: &JobSample) -> bool {
+        let workers = job.processes.iter().filter(|process| process.role == ProcessRole::Worker);
+        let now: HashSet<ProcessId> = workers.map(|process| process.id).collect();
+        if !self.known.is_empty() && !now.is_subset(&self.known) {
+            self.anew = Some(Instant::now());
+        }
+        if !now.is_empty() {
+            self.known = now;
+        }
+        self.anew.is_some_and(|anew| anew.elapsed() < ANEW)
     }
 }
 

@@ -26,6 +26,8 @@ const THREAD_NAME: &str = "_name";
 const SERVER: &str = "/socketserver.py";
 /// Part of the name of a variable that says how many items a batch has.
 const SIZE: &str = "size";
+/// Attributes in which iterators keep another one.
+const ITERATORS: [&str; 6] = ["iterator", "_iterator", "iter", "_iter", "it", "_it"];
 /// How many generators are looked into one another: a progress bar around a loader's generator.
 const GENERATORS_WITHIN: u32 = 4;
 /// How often frames are read that change meanwhile.
@@ -184,7 +186,9 @@ impl<'m> Threads<'m> {
         let mut numbers = Vec::new();
         for (name, place) in self.locals(frame, code)? {
             match self.objects.kind(self.objects.memory.word(place)? & !MARKS) {
-                Some(Kind::Int | Kind::NumpyInt) => numbers.extend(self.objects.int_at(place).map(|value| (name, value))),
+                Some(Kind::Int | Kind::NumpyInt) => {
+                    numbers.extend(self.objects.int_at(place).map(|value| (name, value)))
+                }
                 Some(Kind::Tensor) if *name == *TOKENS => {
                     numbers.extend(self.objects.elements_at(place).map(|tokens| (name, tokens)));
                 }
@@ -225,9 +229,11 @@ impl<'m> Threads<'m> {
         let names = self.objects.items(word_at(code, layout.code.names)?, count)?;
         let variables = (begin..).step_by(8).zip(values).zip(names);
         let is_set = |value: u64| value & !MARKS != 0;
-        let named = variables.filter_map(|((place, value), name)| {
-            if is_set(value) { Some((self.objects.name(name)?, place)) } else { None }
-        });
+        let named = variables.filter_map(
+            |((place, value), name)| {
+                if is_set(value) { Some((self.objects.name(name)?, place)) } else { None }
+            },
+        );
         Some(named.collect())
     }
 
@@ -256,10 +262,27 @@ impl<'m> Threads<'m> {
         let counts = progress.map(|progress| match progress {
             Progress::Turns(turns) => turns,
             Progress::Generator(generator) => self.generator(generator, within).unwrap_or(UNKNOWN_TURNS),
-            Progress::Object(object) => self.counts(object, "").first().map_or(UNKNOWN_TURNS, |(_, value)| *value),
+            Progress::Object(object) => self.object(object, within).unwrap_or(UNKNOWN_TURNS),
             Progress::Unknown => UNKNOWN_TURNS,
         });
         Some(counts.take(LOOPS.len()).collect())
+    }
+
+    /// How far an iterator of Python code has come: by what it counts, or by what it iterates over itself.
+    fn object(&self, object: u64, within: u32) -> Option<i64> {
+        if let Some((_, value)) = self.counts(object, "").first() {
+            return Some(*value);
+        }
+        let within = within.checked_sub(1)?;
+        let inner = self.objects.attributes(object, |name| ITERATORS.contains(&name));
+        inner.into_iter().find_map(|(_, place)| {
+            match self.objects.progress(self.objects.memory.word(place)? & !MARKS)? {
+                Progress::Turns(turns) => Some(turns),
+                Progress::Generator(generator) => self.generator(generator, within),
+                Progress::Object(object) => self.object(object, within),
+                Progress::Unknown => None,
+            }
+        })
     }
 
     /// How far the loop in a generator has come. Its variables may count what it yields or what it reads. If it has no `for` loop, it may

@@ -409,3 +409,34 @@ fn elements(words: &[u64]) -> Option<i64> {
     let is_whole = *words.get(2 + 2 * MOST_SIZES)? == product && product > 0;
     i64::try_from(product).ok().filter(|_| is_whole)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_elements_of_a_tensor_are_told_by_its_sizes_and_strides() {
+        let described = |sizes: &[u64], strides: &[u64], elements: u64| {
+            let five = |numbers: &[u64]| [numbers, &[0; MOST_SIZES]].concat().into_iter().take(MOST_SIZES);
+            let mut words = vec![sizes.len() as u64];
+            words.extend(five(sizes).chain(five(strides)));
+            words.extend([0, elements]);
+            super::elements(&words)
+        };
+        assert_eq!(described(&[8, 24], &[24, 1], 192), Some(192));
+        assert_eq!(described(&[5], &[1], 5), Some(5));
+        assert_eq!(described(&[8, 24], &[1, 8], 192), None, "another order");
+        assert_eq!(described(&[8, 24], &[24, 1], 191), None, "its numbers do not agree");
+        assert_eq!(described(&[0], &[1], 0), None);
+        assert_eq!(described(&[u64::MAX, 2], &[2, 1], 0), None);
+        assert_eq!(super::elements(&[1]), None);
+    }
+
+    #[test]
+    fn batches_of_items() {
+        assert_eq!(
+            [(0, 8), (8, 8), (9, 8), (5, 0), (-1, 8)].map(|(items, size)| batches(items, size)),
+            [Some(0), Some(1), Some(2), None, None]
+        );
+    }
+}

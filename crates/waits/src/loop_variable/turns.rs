@@ -119,17 +119,20 @@ pub(super) fn rate_of_laps(values: &[(u64, i64)], lap: i64) -> Option<f64> {
 /// does not, as readings close to each other show.
 pub(super) fn rate_of_nested(values: &[(u64, i64)], outer: &[(u64, i64)]) -> Option<f64> {
     let lap = lap(values)?;
-    let both = |(at_ns, value): &(u64, i64)| {
-        let (_, laps) = outer.iter().find(|(other_ns, _)| other_ns == at_ns)?;
+    let mut outer = outer.iter().copied().peekable();
+    let mut both = |(at_ns, value): &(u64, i64)| {
+        while outer.next_if(|(other_ns, _)| other_ns < at_ns).is_some() {}
+        let (_, laps) = outer.next_if(|(other_ns, _)| other_ns == at_ns)?;
         Some((*at_ns, laps.checked_mul(lap)?.checked_add(*value)?))
     };
-    let counted: Vec<(u64, i64)> = values.iter().filter_map(both).collect();
+    let counted: Vec<(u64, i64)> = values.iter().filter_map(&mut both).collect();
     let ((began_ns, first), (ended_ns, last)) = (*counted.first()?, *counted.last()?);
     let (turns, seconds) = (last.checked_sub(first)?, ended_ns.checked_sub(began_ns)? as f64 / 1e9);
     let per_s = turns as f64 / seconds;
     let pairs = consecutive(values);
     let is_known = turns >= LAP_TURNS && seconds > 0.0 && turns >= 2 * lap && has_no_unit(&pairs);
-    (is_known && agrees_at_close_range(&pairs, per_s)).then_some(per_s)
+    let (seen, _) = sum(pairs.iter().copied().filter(|pair| pair.is_close() && pair.rise >= 0));
+    (is_known && seen >= LEAST_TURNS && agrees_at_close_range(&pairs, per_s)).then_some(per_s)
 }
 
 /// Turns per second of the loop counted by this variable; `None` if it is not a counter.
@@ -180,13 +183,18 @@ fn agrees_at_close_range(pairs: &[Pair], per_s: f64) -> bool {
     turns < LAP_TURNS || (turns as f64 - per_s * seconds).abs() <= (CLEARLY * per_s * seconds).max(FEW_TURNS)
 }
 
-/// How many turns a loop takes before it begins anew, as far as it was seen to come at least twice. One fall alone may be from a value
-/// that was read half written.
+/// How many turns a loop takes before it begins anew; `None` before it did so twice: one fall alone may be from a value that was read half
+/// written. A turn at an end of the lap may not have been seen: if the largest or the least number was seen only once, about so much is
+/// missing there as lies between any two of the numbers.
 pub(super) fn lap(values: &[(u64, i64)]) -> Option<i64> {
     let possible = || values.iter().map(|(_, value)| *value).filter(|value| (0..=LARGEST_COUNT).contains(value));
     let (largest, least) = possible().max().zip(possible().min())?;
     let fell = possible().zip(possible().skip(1)).filter(|(before, after)| after < before && 2 * before >= largest);
-    (fell.count() > 1).then_some(largest - least + 1)
+    let seen = largest - least;
+    let once =
+        [largest, least].into_iter().filter(|end| possible().filter(|value| value == end).count() == 1).count();
+    let unseen = (once as f64 * seen as f64 / values.len() as f64).round() as i64;
+    (fell.count() > 1).then_some(seen + unseen + 1)
 }
 
 /// Whether a loop turns at all.
