@@ -233,6 +233,42 @@ fn other_iterators_and_what_other_objects_count_are_read() {
     }
 }
 
+/// A server that has answered three requests in threads of their own.
+const SERVER: &str = r#"
+import threading, urllib.request
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+class Answer(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+    def log_message(self, *_):
+        pass
+
+server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
+def ask():
+    for _ in range(3):
+        urllib.request.urlopen(f"http://127.0.0.1:{server.server_port}").read()
+    print("there", flush=True)
+threading.Thread(target=ask, daemon=True).start()
+server.serve_forever()
+"#;
+
+#[test]
+fn a_server_counts_the_threads_that_it_began() {
+    for (python, minor) in every_python() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = Program::start_with(&python, folder.path(), SERVER);
+        let found = PythonMemory::find(Path::new("/proc"), program.id()).unwrap();
+        let read = found.read(Path::new("/proc")).unwrap();
+        let serves = |frame: &&FrameLocals| frame.file.ends_with("/socketserver.py");
+        let server = read.threads[0].frames.iter().find(serves).unwrap_or_else(|| panic!("3.{minor}: {read:?}"));
+        // One asks, and three have answered. Versions differ in the first number.
+        let begun = number(server, "threads begun").unwrap();
+        assert!((4..=5).contains(&begun), "{begun} in 3.{minor}");
+    }
+}
+
 /// A thousand generators, each of which iterates over the one before.
 const GENERATORS: &str = r#"
 import sys, time

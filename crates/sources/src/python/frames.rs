@@ -19,11 +19,13 @@ const STATE: &str = "state";
 const TOKENS: &str = "input_ids";
 /// Folders of code that is not the user's: what it counts in objects of other names is not looked for.
 const OF_LIBRARIES: [&str; 3] = ["/site-packages/", "/dist-packages/", "/lib/python3"];
-/// The file whose functions are the first of a thread, and the attribute with its name, which ends in its ordinal number.
-const THREADING: &str = "/threading.py";
-const THREAD_NAME: &str = "_name";
-/// The file of servers that begin a thread for each request.
+/// The file of servers that begin a thread for each request, the module by which they do, and what counts its threads.
 const SERVER: &str = "/socketserver.py";
+const THREADING: &str = "threading";
+const THREAD_COUNTER: &str = "_counter";
+/// Where a module has its variables, and a method that is bound to an object that object.
+const MODULE_VARIABLES: u64 = 16;
+const METHOD_OBJECT: u64 = 24;
 /// Part of the name of a variable that says how many items a batch has.
 const SIZE: &str = "size";
 /// Attributes in which iterators keep another one.
@@ -58,16 +60,13 @@ impl<'m> Threads<'m> {
 
     /// The threads, those of `main_tids` first.
     pub(super) fn read(&self, main_tids: &[u32]) -> Vec<ThreadLocals> {
-        let mut threads: Vec<ThreadLocals> = self
-            .list(main_tids)
+        self.list(main_tids)
             .into_iter()
             .map(|(at, thread)| {
                 let frames = (0..FRAME_TRIES).find_map(|_| self.frames(at)).unwrap_or_default();
                 ThreadLocals { frames, ..thread }
             })
-            .collect();
-        count_requests(&mut threads);
-        threads
+            .collect()
     }
 
     /// The function that objects have for `next` that are no iterators. It is not exported in all versions, so an object is asked that is
@@ -159,8 +158,8 @@ impl<'m> Threads<'m> {
         let (function, file) = (text(layout.code.name)?, text(layout.code.file)?);
         let is_users = !OF_LIBRARIES.iter().any(|folder| file.contains(folder)) && !is_imported;
         let mut numbers = self.numbers(frame, &code, is_users).unwrap_or_default();
-        if file.ends_with(THREADING) {
-            numbers.extend(self.ordinal(frame, &code).map(|ordinal| (THREADS_BEGUN.into(), ordinal)));
+        if file.ends_with(SERVER) {
+            numbers.extend(self.threads_begun(frame).map(|begun| (THREADS_BEGUN.into(), begun)));
         }
         if function == MODULE && !is_imported {
             let globals = word_at(&frame.head, layout.frame.globals)?;
@@ -209,15 +208,19 @@ impl<'m> Threads<'m> {
         Some(numbers)
     }
 
-    /// The number that Python gave a thread, which is `self` here: `Thread-12 (process_request_thread)`.
-    fn ordinal(&self, frame: &PythonFrame, code: &[u8]) -> Option<i64> {
-        let memory = self.objects.memory;
-        let (_, place) = self.locals(frame, code)?.into_iter().find(|(name, _)| **name == *"self")?;
-        let thread = memory.word(place)? & !MARKS;
-        let (_, place) = self.objects.attributes(thread, |name| name == THREAD_NAME).pop()?;
-        let name = self.objects.text(memory.word(place)?)?;
-        let digits = name.strip_prefix("Thread-")?.split(' ').next()?;
-        digits.parse().ok()
+    /// How many threads Python has numbered, as a module knows that uses `threading`.
+    fn threads_begun(&self, frame: &PythonFrame) -> Option<i64> {
+        let Objects { memory, layout, .. } = self.objects;
+        let of = |variables: u64, name: &str| {
+            let (_, place) = self.objects.variables(variables, |known| known == name).pop()?;
+            memory.word(place)
+        };
+        let module = of(word_at(&frame.head, layout.frame.globals)?, THREADING)?;
+        let next = of(memory.word(module.checked_add(MODULE_VARIABLES)?)?, THREAD_COUNTER)?;
+        match self.objects.progress(memory.word(next.checked_add(METHOD_OBJECT)?)?)? {
+            Progress::Turns(turns) => Some(turns),
+            _ => None,
+        }
     }
 
     /// The local variables of a frame, and where it refers to their values.
@@ -332,19 +335,6 @@ impl<'m> Threads<'m> {
         let named = |name: Arc<str>| if prefix.is_empty() { name } else { format!("{prefix}{name}").into() };
         let int = |(name, place): (Arc<str>, u64)| Some((named(name), self.objects.int_at(place)?));
         found.into_iter().filter_map(int).take(NUMBERS).collect()
-    }
-}
-
-/// Gives a server's loop the number of the newest thread: it begins one for each request.
-fn count_requests(threads: &mut [ThreadLocals]) {
-    let frames = || threads.iter().flat_map(|thread| &thread.frames);
-    let ordinals = frames().flat_map(|frame| &frame.numbers).filter(|(name, _)| **name == *THREADS_BEGUN);
-    let newest = ordinals.map(|(_, ordinal)| *ordinal).max();
-    for frame in threads.iter_mut().flat_map(|thread| &mut thread.frames) {
-        frame.numbers.retain(|(name, _)| **name != *THREADS_BEGUN);
-        if frame.file.ends_with(SERVER) {
-            frame.numbers.extend(newest.map(|newest| (THREADS_BEGUN.into(), newest)));
-        }
     }
 }
 
