@@ -176,6 +176,10 @@ class State:
     def __init__(self):
         self.step, self.secret = 0, 4321
 
+class tqdm:
+    def __init__(self, n):
+        self.n, self.last_print_n, self.total = n, 0, 9
+
 def batches(items, size):
     rest = iter(items)
     while taken := list(islice(rest, size)):
@@ -197,6 +201,8 @@ def run(state, seen):
                                     more()
 
 def more():
+    bar, other = tqdm(7), type("Other", (), {})()
+    other.n = 8
     for a in batches(list(range(100)), 8):
         if a[0] == 16:
             for b in count():
@@ -230,6 +236,8 @@ fn other_iterators_and_what_other_objects_count_are_read() {
         assert!(run.numbers.iter().all(|(name, _)| !name.contains("secret")), "3.{minor}: {run:?}");
         is(more, "for loop", 3);
         is(more, "second for loop", 3);
+        is(more, "bar.n", 7);
+        assert_eq!(number(more, "other.n"), None, "no progress bar");
     }
 }
 

@@ -175,7 +175,11 @@ pub(super) const LIBRARIES: &[Library] = &[
         kind: DataPreparation,
         runs: code("datasets/arrow_dataset.py", "map _map_single filter"),
         // A list of rows where it maps batches.
-        counters: &[counter(code("datasets/arrow_dataset.py", "_map_single"), "i", Row)],
+        // The bar adds up what several processes do.
+        counters: &[
+            counter(code("datasets/arrow_dataset.py", "map"), "pbar.n", Row),
+            counter(code("datasets/arrow_dataset.py", "_map_single"), "i", Row),
+        ],
         parts: &[],
         settings: &[
             (Device, ""),
@@ -279,7 +283,11 @@ pub(super) const LIBRARIES: &[Library] = &[
         name: "Optuna",
         kind: Search,
         runs: code("optuna/study/_optimize.py", "_optimize _optimize_sequential _run_trial"),
-        counters: &[counter(code("optuna/study/_optimize.py", "_optimize_sequential"), "i_trial", Trial)],
+        // The first one rises only if the number of trials is given.
+        counters: &[
+            counter(code("optuna/study/_optimize.py", "_optimize_sequential"), "i_trial", Trial),
+            counter(code("optuna/study/_optimize.py", "_optimize_sequential"), "frozen_trial_id", Trial),
+        ],
         parts: &[],
         settings: &[(
             Threads,

@@ -26,6 +26,10 @@ const THREAD_COUNTER: &str = "_counter";
 /// Where a module has its variables, and a method that is bound to an object that object.
 const MODULE_VARIABLES: u64 = 16;
 const METHOD_OBJECT: u64 = 24;
+/// What a bar of tqdm has done, and an attribute that only such bars have; in code of libraries only variables are asked that are called so.
+const BAR_DONE: &str = "n";
+const OF_BARS: &str = "last_print_n";
+const BAR: &str = "bar";
 /// Part of the name of a variable that says how many items a batch has.
 const SIZE: &str = "size";
 /// Attributes in which iterators keep another one.
@@ -199,7 +203,9 @@ impl<'m> Threads<'m> {
                     numbers.extend(of_states.collect::<Vec<_>>());
                     numbers.extend(self.ints(found, "self."));
                 }
-                Some(Kind::Object(_) | Kind::Dict) if is_users => numbers.extend(self.counts_in(&name, place)),
+                Some(Kind::Object(_) | Kind::Dict) if is_users || name.ends_with(BAR) => {
+                    numbers.extend(self.counts_in(&name, place));
+                }
                 _ => {}
             }
         }
@@ -322,7 +328,13 @@ impl<'m> Threads<'m> {
     fn counts_in(&self, name: &str, place: u64) -> Vec<(Arc<str>, i64)> {
         let Some(object) = self.objects.memory.word(place).map(|object| object & !MARKS) else { return Vec::new() };
         match self.objects.kind(object) {
-            Some(Kind::Object(_)) => self.counts(object, &format!("{name}.")),
+            Some(Kind::Object(_)) => {
+                let mut found =
+                    self.objects.attributes(object, |name| counts(name) || [BAR_DONE, OF_BARS].contains(&name));
+                let is_bar = found.iter().any(|(name, _)| **name == *OF_BARS);
+                found.retain(|(name, _)| counts(name) || is_bar && **name == *BAR_DONE);
+                self.ints(found, &format!("{name}."))
+            }
             Some(Kind::Dict) => {
                 let found = self.ints(self.objects.variables(object, counts), "");
                 found.into_iter().map(|(key, value)| (format!("{name}['{key}']").into(), value)).collect()
