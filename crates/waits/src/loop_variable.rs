@@ -129,17 +129,19 @@ impl LoopVariable {
             let values = self.values_anywhere(frame, counter.variable);
             let total =
                 counter.total.and_then(|total| self.values_anywhere(frame, total).last().map(|(_, total)| *total));
-            // Laps can be told only if the code that counts is there nearly all the time: nothing is counted while it is not.
-            let outer =
-                common.iter().position(|found| found.is_same_place(frame)).and_then(|depth| common.get(..depth));
+            let depth = common.iter().position(|found| found.is_same_place(frame));
+            let outer = common.get(..depth.unwrap_or(common.len()))?;
             let unit = unit_of(&values);
             let scaled: Vec<(u64, i64)> = values.iter().map(|(at_ns, value)| (*at_ns, value / unit)).collect();
-            let by_laps = || rate_of_laps(&scaled, total.map(|total| total / unit).or_else(|| lap(&scaled))?);
-            let per_s = outer
-                .and_then(|outer| self.rate_within(&scaled, outer))
-                .map(|laps| laps * unit as f64)
+            let by_laps = || {
+                // What is outside counts laps that end unseen. Without it, the code must be there nearly all the time.
+                depth?;
+                rate_of_laps(&scaled, total.map(|total| total / unit).or_else(|| lap(&scaled))?)
+            };
+            let of_units = |per_s: f64| per_s * unit as f64;
+            let per_s = (self.rate_within(&scaled, outer).map(of_units))
                 .or_else(|| rate_of_counter(&values, total))
-                .or_else(|| Some(outer.and_then(|_| by_laps())? * unit as f64))?;
+                .or_else(|| by_laps().map(of_units))?;
             let variable = shown(counter.variable, frame);
             let steps = CountedSteps { per_s, variable, place: None, unit: counter.unit, is_guess: false };
             Some(FoundVariable { steps, frame: frame.clone(), turns: rises_still(&values) })
