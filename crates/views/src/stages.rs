@@ -3,6 +3,8 @@
 //! The stages are the wait chain seen from its far end: what the loop waits for, and what that waits for, as far as the
 //! longest wait leads; then the loop and the GPU. The shares are those of the verdict.
 
+mod by_kind;
+
 use trainmon_base::stats::mean;
 use trainmon_base::text::format::{counted, number, whole_percent};
 use trainmon_base::text::sanitize;
@@ -86,6 +88,13 @@ pub fn stages(verdict: &Verdict, frame: Option<&Frame>) -> Vec<Stage> {
     let (Some(shares), false) = (verdict.shares, matches!(verdict.class, Class::Unknown)) else { return Vec::new() };
     let mut stages = upstream(verdict, frame);
     let gpu = gpu(verdict, frame);
+    if stages.is_empty()
+        && gpu.is_none()
+        && let Some(mut stages) = by_kind::stages(verdict)
+    {
+        mark(&mut stages, verdict);
+        return stages;
+    }
     let waits = shares[LoopActivity::InputWait];
     // Without workers, or anything else before it, the loop makes its batches itself.
     let loads = if stages.is_empty() && verdict.class == Class::DataLoader { waits } else { 0.0 };
@@ -292,7 +301,17 @@ fn mark(stages: &mut [Stage], verdict: &Verdict) {
     if verdict.is_healthy() && verdict.class == Class::Balanced {
         return;
     }
-    let place = |kinds: &[StageKind]| stages.iter().position(|stage| kinds.contains(&stage.kind));
+    // Of several stages of the loop, the longest.
+    let share = |at: &usize| stages.get(*at).and_then(|stage| stage.busy).unwrap_or(0.0);
+    let longest = || {
+        let inside =
+            (0..stages.len()).filter(|at| stages.get(*at).is_some_and(|stage| stage.kind == StageKind::Loop));
+        inside.max_by(|a, b| share(a).total_cmp(&share(b)))
+    };
+    let place = |kinds: &[StageKind]| match kinds {
+        [StageKind::Loop] => longest(),
+        _ => stages.iter().position(|stage| kinds.contains(&stage.kind)),
+    };
     let before_loop = place(&[StageKind::Source, StageKind::Other, StageKind::Workers]);
     let limit = match verdict.class {
         Class::Gpu => place(&[StageKind::Gpu]).or(place(&[StageKind::Loop])),
