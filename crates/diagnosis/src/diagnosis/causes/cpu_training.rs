@@ -53,6 +53,8 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         Nothing "Use fewer threads"
             => "as many threads as CPUs compute and leave CPUs free: they wait for each other", if threads_leave_cpus_free, of FewerThreads;
         Nothing "Use all CPUs" => "the job leaves CPUs free", if leaves_cpus_free, of Threads;
+        Nothing "Look for an option of the library that sets its threads or processes"
+            => "the job leaves CPUs free", if may_use_more_cpus;
         Nothing "Use a machine with more CPUs, or compute less"
             => "the job uses most of these, and no GPU takes this work over as it is", if fills_cpus_for_good;
         Nothing "Use a machine with a GPU, if the library can compute on one"

@@ -42,11 +42,24 @@ pub(super) fn threads_leave_cpus_free(window: &Features) -> bool {
     several && as_many && leaves_cpus_free(window)
 }
 
-/// The job uses most of the CPUs that others leave it, and its work does not move to a GPU as it is.
-pub(super) fn fills_cpus_for_good(window: &Features) -> bool {
-    let stays = without_gpu(window) && window.does.kind.is_some_and(|kind| !kind.moves_to_gpu());
+/// There is no GPU, or none that takes the job's work over as it is.
+fn stays_on_cpus(window: &Features) -> bool {
+    without_gpu(window) && window.does.kind.is_some_and(|kind| !kind.moves_to_gpu())
+}
+
+fn uses_most_cpus(window: &Features) -> bool {
     let used = window.cpu.job.or(window.main.as_ref().map(LoopThread::cores));
-    stays && used.is_some_and(|used| used > FREE_BEYOND.value * window.cpu.left())
+    used.is_some_and(|used| used > FREE_BEYOND.value * window.cpu.left())
+}
+
+/// The job uses most of the CPUs that others leave it, and its work stays there.
+pub(super) fn fills_cpus_for_good(window: &Features) -> bool {
+    stays_on_cpus(window) && uses_most_cpus(window)
+}
+
+/// Its work stays on the CPUs, some are free, and the library is not in the table.
+pub(super) fn may_use_more_cpus(window: &Features) -> bool {
+    stays_on_cpus(window) && !uses_most_cpus(window) && window.does.library.is_none()
 }
 
 /// Callbacks, logs and metrics take a good part of the loop's time.
