@@ -124,6 +124,8 @@ pub enum LibraryPart {
     Optimizer,
     /// The library's own computing: trees, a solver.
     Fit,
+    /// Not an activity: what has settings of its own among the library's ways to compute.
+    Computes,
     /// Makes completions or actions with the model.
     Generate,
     /// Steps or resets an environment.
@@ -163,6 +165,10 @@ pub enum JobSetting {
     Device,
     /// The number of threads or processes that compute: a whole advice.
     Threads,
+    /// The same where there are more threads than CPUs: a whole advice.
+    FewerThreads,
+    /// Another way to compute the same: a whole advice.
+    Algorithm,
     /// How completions are generated: a whole advice.
     Generation,
     /// How often it validates: a whole advice.
@@ -203,8 +209,10 @@ pub struct Counter {
 /// One library.
 #[derive(Debug, Clone, Copy)]
 pub struct Library {
-    /// As its users write it.
+    /// Its row, in words.
     pub name: &'static str,
+    /// What its users call it, if that is another name; empty for what comes with Python and is no library.
+    pub shown_as: Option<&'static str>,
     /// What a job does whose loop it runs.
     pub kind: JobKind,
     /// Functions one of which is in every stack of its loop.
@@ -230,14 +238,34 @@ impl Library {
         own(wanted).or_else(|| Self::named(own(JobSetting::SameAs)?)?.setting(wanted))
     }
 
+    /// As its users write it; `None` for what comes with Python.
+    pub fn shown(&self) -> Option<&'static str> {
+        Some(self.shown_as.unwrap_or(self.name)).filter(|name| !name.is_empty())
+    }
+
+    /// The library on which it is built, if it has that one's settings.
+    pub fn base(&self) -> Option<&'static Self> {
+        let (_, name) = self.settings.iter().find(|(setting, _)| *setting == JobSetting::SameAs)?;
+        Self::named(name)
+    }
+
+    /// Whether it is one of a library's ways to compute.
+    pub fn computes(&self) -> bool {
+        self.has_part(LibraryPart::Computes)
+    }
+
+    fn has_part(&self, wanted: LibraryPart) -> bool {
+        self.parts.iter().any(|(part, _)| *part == wanted)
+    }
+
     /// Whether it runs a loop, rather than a part of one.
     pub fn runs_a_loop(&self) -> bool {
         !self.runs.files.is_empty()
     }
 
-    /// Whether batches come from it.
+    /// Whether batches come from it: it hands them out, or samples to a loop that another library runs.
     pub fn hands_out_batches(&self) -> bool {
-        self.parts.iter().any(|(part, _)| *part == LibraryPart::Batches)
+        self.has_part(LibraryPart::Batches) || self.has_part(LibraryPart::Samples) && !self.runs_a_loop()
     }
 
     /// The library with this name.
@@ -252,14 +280,26 @@ impl Library {
 
     /// The library from which a loop takes batches in this function.
     pub fn handing_out(file: &str, function: &str) -> Option<&'static Self> {
-        let is_at = |(part, code): &(LibraryPart, Code)| *part == LibraryPart::Batches && code.is_at(file, function);
+        let of_samples =
+            || Self::of_part(LibraryPart::Samples, file, function).filter(|library| !library.runs_a_loop());
+        Self::of_part(LibraryPart::Batches, file, function).or_else(of_samples)
+    }
+
+    /// The row for what a library computes in this function.
+    pub fn computing(file: &str, function: &str) -> Option<&'static Self> {
+        Self::of_part(LibraryPart::Computes, file, function)
+    }
+
+    fn of_part(wanted: LibraryPart, file: &str, function: &str) -> Option<&'static Self> {
+        let is_at = |(part, code): &(LibraryPart, Code)| *part == wanted && code.is_at(file, function);
         Self::ALL.iter().find(|library| library.parts.iter().any(is_at))
     }
 
     /// What a function does, if a library in the table says so.
     pub fn part(file: &str, function: &str) -> Option<LibraryPart> {
         let parts = Self::ALL.iter().flat_map(|library| library.parts);
-        parts.into_iter().find(|(_, code)| code.is_at(file, function)).map(|(part, _)| *part)
+        let mut does = parts.filter(|(part, _)| *part != LibraryPart::Computes);
+        does.find(|(_, code)| code.is_at(file, function)).map(|(part, _)| *part)
     }
 
     /// The counters of the function, with their places in the table: the first one that rises counts.

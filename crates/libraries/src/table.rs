@@ -5,7 +5,8 @@
 
 use super::JobKind::*;
 use super::JobSetting::{
-    Columns, Device, Environments, Generation, Persistent, Pin, Prefetch, SameAs, Saving, Threads, Workers,
+    Algorithm, Columns, Device, Environments, FewerThreads, Generation, Persistent, Pin, Prefetch, SameAs, Saving,
+    Threads, Workers,
 };
 use super::LibraryPart::*;
 use super::StepUnit::*;
@@ -36,6 +37,7 @@ pub(super) const LIBRARIES: &[Library] = &[
     // Python 3.11. Flask and Prometheus' exporter serve by it.
     Library {
         name: "http.server",
+        shown_as: Some(""),
         kind: Serving,
         runs: code("/socketserver.py", "serve_forever process_request_thread"),
         counters: &[counter(code("/socketserver.py", "serve_forever"), "threads begun", Request)],
@@ -46,6 +48,7 @@ pub(super) const LIBRARIES: &[Library] = &[
     // gunicorn 27.0.1: each worker is a fork of its arbiter.
     Library {
         name: "gunicorn",
+        shown_as: None,
         kind: Serving,
         runs: code("gunicorn/arbiter.py", "run"),
         counters: &[],
@@ -56,6 +59,7 @@ pub(super) const LIBRARIES: &[Library] = &[
     // uvicorn 0.54: FastAPI and Starlette run in it.
     Library {
         name: "uvicorn",
+        shown_as: None,
         kind: Serving,
         runs: code("uvicorn/server.py", "run serve _serve main_loop"),
         counters: &[counter(code("uvicorn/server.py", "run"), "self.server_state.total_requests", Request)],
@@ -66,6 +70,7 @@ pub(super) const LIBRARIES: &[Library] = &[
     // Flask 3.1.3: below its own server, or that of gunicorn.
     Library {
         name: "Flask",
+        shown_as: None,
         kind: Serving,
         runs: code("flask/app.py", "wsgi_app"),
         counters: &[],
@@ -76,6 +81,7 @@ pub(super) const LIBRARIES: &[Library] = &[
     // aiohttp 3.14.
     Library {
         name: "aiohttp",
+        shown_as: None,
         kind: Serving,
         runs: code("aiohttp/web.py", "run_app"),
         counters: &[],
@@ -86,6 +92,7 @@ pub(super) const LIBRARIES: &[Library] = &[
     // grpcio 1.85: a thread takes the calls, and a pool answers them.
     Library {
         name: "gRPC",
+        shown_as: None,
         kind: Serving,
         runs: code("grpc/_server.py", "_serve wait_for_termination _unary_response_in_pool _stream_response_in_pool"),
         counters: &[],
@@ -96,6 +103,7 @@ pub(super) const LIBRARIES: &[Library] = &[
     // Ray Serve 2.60.0: a replica's process.
     Library {
         name: "Ray Serve",
+        shown_as: None,
         kind: Serving,
         runs: code(
             "ray/serve/_private/replica.py",
@@ -109,6 +117,7 @@ pub(super) const LIBRARIES: &[Library] = &[
     // pandas 3.1.
     Library {
         name: "pandas",
+        shown_as: None,
         kind: DataPreparation,
         runs: code("pandas/core/, pandas/io/", ""),
         counters: &[],
@@ -132,6 +141,7 @@ pub(super) const LIBRARIES: &[Library] = &[
     // Polars 2.1.
     Library {
         name: "Polars",
+        shown_as: None,
         kind: DataPreparation,
         runs: code(
             "polars/lazyframe/, polars/dataframe/, polars/series/, polars/expr/, polars/functions/, polars/io/",
@@ -149,6 +159,7 @@ pub(super) const LIBRARIES: &[Library] = &[
     // Spark 4.3.0: the driver asks a Java process, which computes.
     Library {
         name: "Spark",
+        shown_as: None,
         kind: DataPreparation,
         runs: code("py4j/clientserver.py, py4j/java_gateway.py", "send_command"),
         counters: &[],
@@ -159,6 +170,7 @@ pub(super) const LIBRARIES: &[Library] = &[
     // Ray Data 2.60.0: the driver waits for what tasks in other processes make.
     Library {
         name: "Ray Data",
+        shown_as: None,
         kind: DataPreparation,
         runs: code("ray/data/_internal/, ray/data/dataset.py, ray/data/iterator.py", ""),
         counters: &[],
@@ -172,6 +184,7 @@ pub(super) const LIBRARIES: &[Library] = &[
     // datasets 5.2.0.
     Library {
         name: "datasets",
+        shown_as: None,
         kind: DataPreparation,
         runs: code("datasets/arrow_dataset.py", "map _map_single filter"),
         // A list of rows where it maps batches.
@@ -191,6 +204,7 @@ pub(super) const LIBRARIES: &[Library] = &[
     // torch 2.15: its loader, whose settings have the names that advice uses.
     Library {
         name: "PyTorch DataLoader",
+        shown_as: None,
         kind: Training,
         runs: NO_LOOP,
         counters: &[],
@@ -201,6 +215,7 @@ pub(super) const LIBRARIES: &[Library] = &[
     // Grain 0.2.18, by its data sets.
     Library {
         name: "Grain",
+        shown_as: None,
         kind: Training,
         runs: NO_LOOP,
         counters: &[],
@@ -216,6 +231,7 @@ pub(super) const LIBRARIES: &[Library] = &[
     // Grain 0.2.18, by its DataLoader, which runs such a data set.
     Library {
         name: "Grain DataLoader",
+        shown_as: None,
         kind: Training,
         runs: NO_LOOP,
         counters: &[],
@@ -226,6 +242,7 @@ pub(super) const LIBRARIES: &[Library] = &[
     // DALI 2: its threads make the batches.
     Library {
         name: "DALI",
+        shown_as: None,
         kind: Training,
         runs: NO_LOOP,
         counters: &[],
@@ -247,6 +264,7 @@ pub(super) const LIBRARIES: &[Library] = &[
     // webdataset 1.0.2: its WebLoader hands its options to torch's loader.
     Library {
         name: "WebDataset",
+        shown_as: None,
         kind: Training,
         runs: NO_LOOP,
         counters: &[],
@@ -257,6 +275,7 @@ pub(super) const LIBRARIES: &[Library] = &[
     // mosaicml-streaming 0.13.0: its loader is torch's, and downloads ahead.
     Library {
         name: "mosaicml-streaming",
+        shown_as: None,
         kind: Training,
         runs: NO_LOOP,
         counters: &[],
@@ -264,9 +283,32 @@ pub(super) const LIBRARIES: &[Library] = &[
         settings: &[],
         page: "https://docs.mosaicml.com/projects/streaming/en/stable/",
     },
+    // Keras 3.15.1, on any backend.
+    Library {
+        name: "Keras PyDataset",
+        shown_as: None,
+        kind: Training,
+        runs: NO_LOOP,
+        counters: &[],
+        parts: &[(
+            Samples,
+            code(
+                "keras/src/trainers/data_adapters/py_dataset_adapter.py",
+                "_finite_generator _infinite_generator _finite_enqueuer_generator _infinite_enqueuer_generator get_index",
+            ),
+        )],
+        settings: &[
+            (Workers, "workers=… and use_multiprocessing=True of the PyDataset"),
+            (Persistent, ""),
+            (Prefetch, "max_queue_size"),
+            (Pin, ""),
+        ],
+        page: "https://keras.io/api/utils/python_utils/#pydataset-class",
+    },
     // Gymnasium 1.4: environments one after the other in the loop's process.
     Library {
         name: "Gymnasium",
+        shown_as: None,
         kind: ReinforcementLearning,
         runs: code("gymnasium/vector/sync_vector_env.py", "step reset"),
         counters: &[],
@@ -281,6 +323,7 @@ pub(super) const LIBRARIES: &[Library] = &[
     // Optuna 5.0.0.
     Library {
         name: "Optuna",
+        shown_as: None,
         kind: Search,
         runs: code("optuna/study/_optimize.py", "_optimize _optimize_sequential _run_trial"),
         // The first one rises only if the number of trials is given.
@@ -298,20 +341,18 @@ pub(super) const LIBRARIES: &[Library] = &[
     // scikit-learn 1.9.1: grid, random and halving search.
     Library {
         name: "scikit-learn search",
+        shown_as: Some("scikit-learn"),
         kind: Search,
         runs: code("sklearn/model_selection/_search.py", "fit evaluate_candidates"),
         counters: &[],
         parts: &[],
-        settings: &[
-            (Device, ""),
-            (Workers, ""),
-            (Threads, "Fit the candidates in parallel: n_jobs=-1 of the search"),
-        ],
+        settings: &[(Workers, ""), (Threads, "Fit the candidates in parallel: n_jobs=-1 of the search")],
         page: "https://scikit-learn.org/stable/modules/grid_search.html#parallelism",
     },
     // Ray Train 2.60.0: the user's function runs in a worker process of it.
     Library {
         name: "Ray Train",
+        shown_as: None,
         kind: Training,
         runs: code(
             "ray/train/v2/_internal/execution/worker_group/thread_runner.py, ray/train/_internal/utils.py",
@@ -325,6 +366,7 @@ pub(super) const LIBRARIES: &[Library] = &[
     // vLLM 0.33.0: a process of its own runs the engine, for a script as for a server.
     Library {
         name: "vLLM",
+        shown_as: None,
         kind: Inference,
         runs: code("vllm/v1/engine/core.py, vllm/entrypoints/common/offline.py", "run_busy_loop _run_engine"),
         counters: &[],
@@ -335,6 +377,7 @@ pub(super) const LIBRARIES: &[Library] = &[
     // SGLang 0.5.23: its scheduler's process.
     Library {
         name: "SGLang",
+        shown_as: None,
         kind: Inference,
         runs: code("sglang/srt/managers/scheduler.py", "event_loop_normal event_loop_overlap"),
         counters: &[],
@@ -345,6 +388,7 @@ pub(super) const LIBRARIES: &[Library] = &[
     // Transformers 5.23.0: a model or a pipeline that is called by the user's loop.
     Library {
         name: "Transformers",
+        shown_as: None,
         kind: Inference,
         runs: code(
             "transformers/generation/utils.py, transformers/pipelines/base.py",
@@ -366,6 +410,7 @@ pub(super) const LIBRARIES: &[Library] = &[
     // Accelerate 1.15.0: the loop is the user's, or that of a trainer below.
     Library {
         name: "Accelerate",
+        shown_as: None,
         kind: Training,
         runs: code("accelerate/optimizer.py, accelerate/accelerator.py", "step backward"),
         counters: &[],
@@ -380,6 +425,7 @@ pub(super) const LIBRARIES: &[Library] = &[
     // DeepSpeed 0.18: its engine is called by the user's loop, or by a trainer below.
     Library {
         name: "DeepSpeed",
+        shown_as: None,
         kind: Training,
         runs: code("deepspeed/runtime/engine.py", "forward backward step"),
         counters: &[],
@@ -394,6 +440,7 @@ pub(super) const LIBRARIES: &[Library] = &[
     // timm 1.0.31: the loop is the user's copy of train.py, so only its parts are known.
     Library {
         name: "timm",
+        shown_as: None,
         kind: Training,
         runs: NO_LOOP,
         counters: &[],
@@ -407,6 +454,7 @@ pub(super) const LIBRARIES: &[Library] = &[
     // Transformers 5.23.0.
     Library {
         name: "Hugging Face Trainer",
+        shown_as: None,
         kind: Training,
         runs: code("transformers/trainer.py", "_inner_training_loop _run_epoch"),
         counters: &[
@@ -438,6 +486,7 @@ pub(super) const LIBRARIES: &[Library] = &[
     // TRL 1.16.0: its classes are those of Transformers.
     Library {
         name: "TRL",
+        shown_as: None,
         kind: ReinforcementLearning,
         runs: code(
             "trl/trainer/grpo_trainer.py, trl/trainer/rloo_trainer.py, trl/trainer/online_dpo_trainer.py",
@@ -454,11 +503,31 @@ pub(super) const LIBRARIES: &[Library] = &[
         ],
         page: "https://huggingface.co/docs/trl/speeding_up_training",
     },
+    // TRL 1.16.0: what learns from texts as they are.
+    Library {
+        name: "TRL fine-tuning",
+        shown_as: Some("TRL"),
+        kind: Training,
+        runs: code(
+            "trl/trainer/sft_trainer.py, trl/trainer/dpo_trainer.py, trl/trainer/kto_trainer.py, trl/trainer/reward_trainer.py, \
+             trl/trainer/distillation_trainer.py",
+            "training_step compute_loss",
+        ),
+        counters: &[],
+        parts: &[],
+        settings: &[(SameAs, "Hugging Face Trainer")],
+        page: "https://huggingface.co/docs/trl/sft_trainer",
+    },
     // sentence-transformers 6.2.0: its classes are those of Transformers, too.
     Library {
         name: "sentence-transformers",
+        shown_as: None,
         kind: Training,
-        runs: code("sentence_transformers/base/trainer.py, sentence_transformers/trainer.py", "compute_loss"),
+        runs: code(
+            "sentence_transformers/base/trainer.py, sentence_transformers/base/data_collator.py, \
+             sentence_transformers/trainer.py",
+            "compute_loss __call__",
+        ),
         counters: &[],
         parts: &[],
         settings: &[(SameAs, "Hugging Face Trainer")],
@@ -467,6 +536,7 @@ pub(super) const LIBRARIES: &[Library] = &[
     // Lightning 2.6.6: the user makes the loader, so its options are torch's.
     Library {
         name: "Lightning",
+        shown_as: None,
         kind: Training,
         runs: code("loops/training_epoch_loop.py, loops/fit_loop.py", ""),
         counters: &[counter(code("loops/training_epoch_loop.py", "advance"), "batch_idx", Step)],
@@ -487,6 +557,7 @@ pub(super) const LIBRARIES: &[Library] = &[
     // Ultralytics 8.4.
     Library {
         name: "Ultralytics",
+        shown_as: None,
         kind: Training,
         runs: code("ultralytics/engine/trainer.py", "_do_train"),
         counters: &[counter(code("ultralytics/engine/trainer.py", "_do_train"), "ni", Step)],
@@ -509,6 +580,7 @@ pub(super) const LIBRARIES: &[Library] = &[
     // fastai 2.8.12.
     Library {
         name: "fastai",
+        shown_as: None,
         kind: Training,
         runs: code("fastai/learner.py", "_do_fit _do_epoch_train all_batches"),
         counters: &[counter(code("fastai/learner.py", "one_batch"), "i", Step)],
@@ -524,6 +596,7 @@ pub(super) const LIBRARIES: &[Library] = &[
     // PyTorch Ignite 0.5.5. A trainer runs evaluators inside its loop: the outer one counts.
     Library {
         name: "Ignite",
+        shown_as: None,
         kind: Training,
         runs: code("ignite/engine/engine.py", "_run_once_on_dataset_as_gen _run_once_on_dataset_legacy"),
         counters: &[counter(
@@ -547,6 +620,7 @@ pub(super) const LIBRARIES: &[Library] = &[
     // MONAI 1.6.1: its engines are those of Ignite.
     Library {
         name: "MONAI",
+        shown_as: None,
         kind: Training,
         runs: code("monai/engines/trainer.py", "run _iteration"),
         counters: &[],
@@ -561,6 +635,7 @@ pub(super) const LIBRARIES: &[Library] = &[
     // MMEngine 0.10.7.
     Library {
         name: "MMEngine",
+        shown_as: None,
         kind: Training,
         runs: code("mmengine/runner/loops.py", "run_epoch run_iter"),
         counters: &[counter(code("mmengine/runner/loops.py", "run_epoch"), "idx", Step)],
@@ -577,6 +652,7 @@ pub(super) const LIBRARIES: &[Library] = &[
     // Keras 3.15.1.
     Library {
         name: "Keras",
+        shown_as: None,
         kind: Training,
         runs: code(
             "keras/src/backend/tensorflow/trainer.py, keras/src/backend/torch/trainer.py, keras/src/backend/jax/trainer.py",
@@ -603,6 +679,7 @@ pub(super) const LIBRARIES: &[Library] = &[
             ),
             (Checkpoint, code("keras/src/saving/", "")),
             (Report, code("keras/src/callbacks/", "")),
+            (EachRow, code("tensorflow/python/ops/script_ops.py", "")),
         ],
         settings: &[
             (JobSetting::Validation, "Validate less often: validation_freq, or validation_steps"),
@@ -611,12 +688,14 @@ pub(super) const LIBRARIES: &[Library] = &[
             (Persistent, ""),
             (Prefetch, "prefetch(tf.data.AUTOTUNE)"),
             (Pin, ""),
+            (Columns, "Use TensorFlow operations instead of a Python function, or keep its results: cache()"),
         ],
         page: "https://www.tensorflow.org/guide/data_performance",
     },
     // Stable-Baselines3 2.9.2. Its page on performance advises the CPU for policies without images.
     Library {
         name: "Stable-Baselines3",
+        shown_as: None,
         kind: ReinforcementLearning,
         runs: code(
             "stable_baselines3/common/on_policy_algorithm.py, stable_baselines3/common/off_policy_algorithm.py",
@@ -646,48 +725,59 @@ pub(super) const LIBRARIES: &[Library] = &[
     // XGBoost 3.2.0.
     Library {
         name: "XGBoost",
+        shown_as: None,
         kind: Boosting,
         runs: code("xgboost/training.py", "train cv"),
         counters: &[counter(code("xgboost/training.py", "train cv"), "i", Tree)],
-        parts: &[(Fit, code("xgboost/core.py", "update boost")), (Samples, code("xgboost/core.py", "_next_wrapper"))],
+        parts: &[
+            (Fit, code("xgboost/core.py", "update boost")),
+            (Samples, code("xgboost/core.py", "_next_wrapper")),
+            (Forward, code("xgboost/core.py", "predict inplace_predict")),
+        ],
         settings: &[
             (Device, "Train on the GPU: device=\"cuda\""),
             (Workers, ""),
             (Threads, "Use all CPUs: nthread=… (n_jobs=…) at the number of allowed CPUs"),
+            (FewerThreads, "Use no more threads than CPUs: nthread, n_jobs in its scikit-learn interface"),
         ],
         page: "https://xgboost.readthedocs.io/en/stable/gpu/index.html",
     },
     // LightGBM 4.7.0. Its GPU build is another package than that of pip.
     Library {
         name: "LightGBM",
+        shown_as: None,
         kind: Boosting,
         runs: code("lightgbm/engine.py", "train cv"),
         counters: &[counter(code("lightgbm/engine.py", "train cv"), "i", Tree)],
-        parts: &[(Fit, code("lightgbm/basic.py", "update __boost"))],
+        parts: &[(Fit, code("lightgbm/basic.py", "update __boost")), (Forward, code("lightgbm/basic.py", "predict"))],
         settings: &[
             (Device, "Train on the GPU: device_type=\"cuda\", with a build for CUDA"),
             (Workers, ""),
             (Threads, "Use one thread for each physical core: num_threads"),
+            (FewerThreads, "Use no more threads than CPUs, one for a small table: num_threads"),
         ],
         page: "https://lightgbm.readthedocs.io/en/stable/GPU-Tutorial.html",
     },
     // CatBoost 1.2.10: its whole loop is native; a file that it writes counts.
     Library {
         name: "CatBoost",
+        shown_as: None,
         kind: Boosting,
         runs: code("catboost/core.py", "_train _fit train"),
         counters: &[counter(code("catboost/core.py", "_train _fit train"), "time_left.tsv", Tree)],
-        parts: &[(Fit, code("catboost/core.py", "_train"))],
+        parts: &[(Fit, code("catboost/core.py", "_train")), (Forward, code("catboost/core.py", "_base_predict"))],
         settings: &[
             (Device, "Train on the GPU: task_type=\"GPU\""),
             (Workers, ""),
             (Threads, "Use all CPUs: thread_count=-1"),
+            (FewerThreads, "Use no more threads than CPUs, one for a small table: thread_count"),
         ],
         page: "https://catboost.ai/docs/en/features/training-on-gpu",
     },
     // spaCy 3.8.18. Training evaluates by its pipe as well.
     Library {
         name: "spaCy pipe",
+        shown_as: None,
         kind: Inference,
         runs: code("spacy/language.py", "pipe"),
         counters: &[],
@@ -702,11 +792,13 @@ pub(super) const LIBRARIES: &[Library] = &[
     // spaCy 3.8.18.
     Library {
         name: "spaCy",
+        shown_as: None,
         kind: Training,
         runs: code("spacy/language.py, spacy/training/loop.py", "update train_while_improving"),
         counters: &[counter(code("spacy/training/loop.py", "train_while_improving"), "step", Step)],
         parts: &[
-            (Forward, code("spacy/pipeline/, spacy/language.py", "update")),
+            (Forward, code("spacy/pipeline/, spacy/language.py", "update _ensure_doc")),
+            (Samples, code("spacy/language.py", "make_doc")),
             (Optimizer, code("thinc/optimizers.py", "")),
         ],
         settings: &[(Device, "Train on the GPU: spacy.require_gpu(), or `spacy train --gpu-id 0`"), (Workers, "")],
@@ -715,6 +807,7 @@ pub(super) const LIBRARIES: &[Library] = &[
     // gensim 4.4.0: threads train, and the loop's thread waits for them.
     Library {
         name: "gensim",
+        shown_as: None,
         kind: Training,
         runs: code(
             "gensim/models/word2vec.py, gensim/models/fasttext.py, gensim/models/doc2vec.py",
@@ -742,6 +835,7 @@ pub(super) const LIBRARIES: &[Library] = &[
     // scikit-learn 1.9.1.
     Library {
         name: "scikit-learn",
+        shown_as: None,
         kind: Fitting,
         runs: code("sklearn/base.py", "wrapper"),
         counters: &[
@@ -757,11 +851,103 @@ pub(super) const LIBRARIES: &[Library] = &[
             },
             counter(code("sklearn/neural_network/_multilayer_perceptron.py", "_fit_stochastic"), "it", Iteration),
         ],
+        parts: &[
+            (
+                Fit,
+                code(SKLEARN, "fit fit_transform partial_fit _fit _fit_stages _parallel_build_trees _fit_stochastic"),
+            ),
+            (
+                Forward,
+                code(SKLEARN, "predict predict_proba predict_log_proba decision_function kneighbors score_samples"),
+            ),
+        ],
+        settings: &[(Device, ""), (Workers, "")],
+        page: "https://scikit-learn.org/stable/computing/parallelism.html",
+    },
+    // scikit-learn 1.9.1: estimators that share their work among processes or threads if they are asked to. Of linear models only
+    // some do, and with one class or one step there is nothing to share.
+    Library {
+        name: "scikit-learn estimators with n_jobs",
+        shown_as: Some("scikit-learn"),
+        kind: Fitting,
+        runs: NO_LOOP,
+        counters: &[],
         parts: &[(
-            Fit,
-            code(SKLEARN, "fit fit_transform partial_fit _fit _fit_stages _parallel_build_trees _fit_stochastic"),
+            Computes,
+            code(
+                "sklearn/ensemble/_forest.py, sklearn/ensemble/_iforest.py, sklearn/neighbors/_base.py, \
+                 sklearn/neighbors/_classification.py, sklearn/neighbors/_regression.py, sklearn/neighbors/_unsupervised.py, \
+                 sklearn/neighbors/_lof.py, sklearn/cluster/_dbscan.py, sklearn/cluster/_optics.py, \
+                 sklearn/cluster/_mean_shift.py, sklearn/decomposition/_lda.py, sklearn/decomposition/_dict_learning.py, \
+                 sklearn/manifold/_t_sne.py, sklearn/manifold/_mds.py, sklearn/manifold/_isomap.py",
+                "",
+            ),
         )],
-        settings: &[(Device, ""), (Workers, ""), (Threads, "Use all CPUs: n_jobs=-1 of the search or the estimator")],
+        settings: &[(SameAs, "scikit-learn"), (Threads, "Use all CPUs: n_jobs=-1 of the estimator")],
+        page: "https://scikit-learn.org/stable/computing/parallelism.html",
+    },
+    // scikit-learn 1.9.1: only libsvm has a cache.
+    Library {
+        name: "scikit-learn support vector machines",
+        shown_as: Some("scikit-learn"),
+        kind: Fitting,
+        runs: NO_LOOP,
+        counters: &[],
+        parts: &[(Computes, code("sklearn/svm/_base.py", "_dense_fit _sparse_fit"))],
+        settings: &[
+            (SameAs, "scikit-learn"),
+            (Algorithm, "Give the kernel a larger cache (cache_size=1000); for many rows, use LinearSVC"),
+        ],
+        page: "https://scikit-learn.org/stable/modules/svm.html#tips-on-practical-use",
+    },
+    // scikit-learn 1.9.1.
+    Library {
+        name: "scikit-learn gradient boosting",
+        shown_as: Some("scikit-learn"),
+        kind: Fitting,
+        runs: NO_LOOP,
+        counters: &[],
+        parts: &[(Computes, code("sklearn/ensemble/_gb.py", "_fit_stages _fit_stage"))],
+        settings: &[
+            (SameAs, "scikit-learn"),
+            (Algorithm, "For many rows, use HistGradientBoostingClassifier or HistGradientBoostingRegressor"),
+        ],
+        page: "https://scikit-learn.org/stable/modules/ensemble.html#histogram-based-gradient-boosting",
+    },
+    // scikit-learn 1.9.1: texts become matrices in Python.
+    Library {
+        name: "scikit-learn vectorizers",
+        shown_as: Some("scikit-learn"),
+        kind: Fitting,
+        runs: NO_LOOP,
+        counters: &[],
+        parts: &[(Computes, code("sklearn/feature_extraction/text.py", ""))],
+        settings: &[
+            (SameAs, "scikit-learn"),
+            (
+                Algorithm,
+                "Vectorize once and keep the matrix; HashingVectorizer needs no fit, so processes can share the texts",
+            ),
+        ],
+        page: "https://scikit-learn.org/stable/modules/feature_extraction.html#vectorizing-a-large-text-corpus-with-the-hashing-trick",
+    },
+    // scikit-learn 1.9.1: what fits several models, whatever they are.
+    Library {
+        name: "scikit-learn cross-validation and ensembles",
+        shown_as: Some("scikit-learn"),
+        kind: Fitting,
+        runs: NO_LOOP,
+        counters: &[],
+        parts: &[(
+            Computes,
+            code(
+                "sklearn/model_selection/_validation.py, sklearn/ensemble/_bagging.py, sklearn/ensemble/_base.py, \
+                 sklearn/multiclass.py, sklearn/multioutput.py",
+                "cross_validate cross_val_score cross_val_predict learning_curve validation_curve _parallel_build_estimators \
+                 _fit_binary _fit_ovo_binary _fit_estimator _fit_single_estimator",
+            ),
+        )],
+        settings: &[(SameAs, "scikit-learn"), (Threads, "Fit the models in parallel: n_jobs=-1 of what fits them")],
         page: "https://scikit-learn.org/stable/computing/parallelism.html",
     },
 ];

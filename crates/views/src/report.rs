@@ -135,10 +135,12 @@ fn plan(verdict: &Verdict) -> Section {
 fn job(verdict: &Verdict) -> Section {
     let does = &verdict.job;
     let within = does.within.as_ref().map(|outer| format!(", again and again by {outer}")).unwrap_or_default();
+    let computes = does.computes.as_ref().map(|row| format!(", which runs {row}")).unwrap_or_default();
     let kind = capitalized(&does.kind.map_or("run", |kind| kind.word()).replace('-', " "));
     let by_library = does
         .library()
-        .map(|library| format!("{kind}: the loop is run by {}{within} ({})", library.name, library.page));
+        .zip(does.library.as_deref())
+        .map(|(row, library)| format!("{kind}: the loop is run by {library}{computes}{within} ({})", row.page));
     let fed =
         || does.feeder().map(|loader| format!("{kind}: the batches come from {} ({})", loader.name, loader.page));
     let text = by_library.or_else(fed);

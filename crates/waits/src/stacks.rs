@@ -7,14 +7,16 @@
 mod activity;
 mod answers;
 mod call_tree;
+mod called;
 pub mod correction;
 mod helpers;
 mod patterns;
 mod reading;
 pub mod sums;
 mod threads;
+mod validation;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -22,21 +24,20 @@ use serde::{Deserialize, Serialize};
 pub use crate::taxonomy::Activity;
 pub use activity::Activities;
 pub use call_tree::{CallTree, CodeCall};
+use called::{calls_of_worker, code};
 use helpers::{Did, at_work, is_wait_in_fetch, meanwhile};
 use patterns::{Pattern, in_mixed_precision, pattern};
 pub(super) use reading::is_in_loader;
 pub use reading::is_sleep;
-use reading::{
-    KnownFrame, Step, ValidationSign, has, rank_activity, step_in, validation_sign, waits, worker_activity,
-};
+use reading::{KnownFrame, Step, has, rank_activity, reads_data, step_in, waits, worker_activity};
 pub(super) use threads::{PythonThread, python_threads};
-use trainmon_libraries::Library;
 use trainmon_rates::levels::NEARLY_ALL;
 use trainmon_sample::loop_profile::TRACE_FILE;
 use trainmon_sample::stacks::{is_installed, is_user_code};
 use trainmon_sample::{
     FrameLocals, JobSample, ProcessId, ProcessRole, StackCount, StackFrame, StackWindow, StacksSample, ThreadStacks,
 };
+use validation::{ValidationSign, is_named_for_validation, validation_sign};
 
 /// Most places kept for one window.
 const PLACES: usize = 32;
@@ -83,10 +84,16 @@ pub struct ProcessStacks {
     pub by_name: u32,
     /// Samples that get a batch, outside a validation loop.
     pub fed: u32,
+    /// Samples of what the loop itself calls in its steps and is named for a validation, and those of them in the model.
+    pub validates_in_step: (u32, u32),
     /// Validation samples in the model: averaging weights under `no_grad` is not validation.
     pub validated: u32,
     /// Of these: in torch's `fetch`, so that its loader makes batches in this very thread.
     pub in_fetch: u32,
+    /// Samples of its own work that read something.
+    pub reads: u32,
+    /// Windows that show both this and the model at work.
+    pub read_in_turn: u32,
     /// A frame of torch's mixed precision was among them.
     pub mixed: bool,
     /// Samples of the thread that sends batches, and how many of them were sending.
@@ -153,13 +160,13 @@ fn process_stacks(
     let mut done: Vec<(Activity, &StackCount)> = Vec::new();
     let mut waits_for_threads: Vec<Did> = Vec::new();
     let stacks = main.map_or(&[][..], |thread| &thread.stacks);
-    let loops = if is_rank { loops(window, &patterns, stacks) } else { BTreeSet::new() };
+    let loops = if is_rank { loops(window, &patterns, stacks) } else { BTreeMap::new() };
     for stack in stacks {
         let mut seen = seen(window, &patterns, stack);
         if seen.is_empty() {
             continue;
         }
-        seen.iter_mut().for_each(|seen| seen.is_loop = loops.contains(&function(seen.frame)));
+        seen.iter_mut().for_each(|seen| seen.note_steps(loops.get(&function(seen.frame))));
         let activity = if is_rank { rank_activity(&seen) } else { worker_activity(&seen) };
         let sign = if is_rank { validation_sign(&seen, stepping) } else { None };
         out.count(&seen, activity, sign, stack.samples);
@@ -195,6 +202,8 @@ fn process_stacks(
 
 /// As many samples of something may be stacks that changed while they were read.
 const TORN: u32 = 2;
+/// Windows in which a loop reads and computes: the end of a preparation is one or two.
+const TURNS_SEEN: u32 = 3;
 
 impl ProcessStacks {
     /// The calls and the libraries of a training process whose loop's thread did this; of a server, those of all its threads.
@@ -205,8 +214,9 @@ impl ProcessStacks {
         main: Option<&ThreadStacks>,
         done: &[(Activity, &StackCount)],
     ) {
+        self.read_in_turn = u32::from(self.reads > 0 && self.main.samples_where(Activity::is_model) > 0);
         (self.calls, self.libraries) = code(window, done);
-        if let Some((server, part)) = answers::server_aside(window, main) {
+        if let Some((server, part)) = answers::around_aside(window, main) {
             let samples = (f64::from(self.calls.samples) * part).round() as u32;
             add_library(&mut self.libraries, server, samples);
         }
@@ -216,6 +226,15 @@ impl ProcessStacks {
             let known = self.libraries.entry(name.into()).or_default();
             *known = (*known).max(samples);
         }
+    }
+
+    /// Samples by activity. What reads is loading, once it was seen to take turns with the model: before that it may prepare the run.
+    pub fn activities(&self) -> Activities {
+        let mut activities = self.main;
+        if self.read_in_turn >= TURNS_SEEN {
+            activities.move_samples(Activity::Python, Activity::Load, self.reads);
+        }
+        activities
     }
 
     /// Whether the loop does nothing but validate: no training, and no batches outside of it.
@@ -228,8 +247,13 @@ impl ProcessStacks {
 
     /// Counts samples of a stack by what it shows besides an activity.
     fn count(&mut self, seen: &[KnownFrame<'_>], activity: Activity, sign: Option<ValidationSign>, samples: u32) {
-        let is_fed = self.role == ProcessRole::Rank && sign.is_none() && activity.is_input();
+        let is_rank = self.role == ProcessRole::Rank;
+        let is_fed = is_rank && sign.is_none() && activity.is_input();
+        let in_step = is_rank && sign.is_none() && is_named_for_validation(seen);
         let counts = [
+            (&mut self.validates_in_step.0, in_step),
+            (&mut self.validates_in_step.1, in_step && activity == Activity::Forward),
+            (&mut self.reads, is_rank && activity == Activity::Python && reads_data(seen)),
             (&mut self.in_fetch, has(seen, Pattern::Fetch)),
             (&mut self.validation, sign.is_some()),
             (&mut self.under_no_grad, sign == Some(ValidationSign::NoGrad)),
@@ -239,51 +263,6 @@ impl ProcessStacks {
         ];
         tally(samples, counts);
     }
-}
-
-/// The calls of a loop's thread that did this in its stacks, and the libraries that run it or hand out its batches, with the samples
-/// of each.
-fn code(window: &StackWindow, done: &[(Activity, &StackCount)]) -> (CallTree, BTreeMap<Arc<str>, u32>) {
-    let library = |frame: &StackFrame| {
-        let (file, function) = (&frame.file, &frame.function);
-        let found = Library::running(file, function).or_else(|| Library::handing_out(file, function));
-        found.map(|library| library.name)
-    };
-    let of_frames: Vec<_> = window.frames.iter().map(|frame| (library(frame), call_tree::is_told(frame))).collect();
-    let (mut calls, mut libraries) = (CallTree::default(), BTreeMap::new());
-    for (activity, stack) in done {
-        let at = |frame: &u32| usize::try_from(*frame).unwrap_or(usize::MAX);
-        let known = || stack.frames.iter().map(|frame| (window.frames.get(at(frame)), of_frames.get(at(frame))));
-        let names: BTreeSet<&str> = known().filter_map(|(_, of_frame)| of_frame?.0).collect();
-        names.into_iter().for_each(|name| add_library(&mut libraries, name, stack.samples));
-        if is_work(*activity) {
-            let told = known().filter(|(_, of_frame)| of_frame.is_some_and(|(_, is_told)| *is_told));
-            calls.add_stack(told.filter_map(|(frame, _)| frame), stack.samples);
-        }
-    }
-    (calls.cut(), libraries)
-}
-
-/// The calls of a worker in its stacks, from what fetches a batch inwards.
-fn calls_of_worker(window: &StackWindow, patterns: &[Pattern], done: &[(Activity, &StackCount)]) -> CallTree {
-    let mut calls = CallTree::default();
-    for (activity, stack) in done.iter().filter(|(activity, _)| is_work(*activity)) {
-        let at = |frame: &u32| usize::try_from(*frame).unwrap_or(usize::MAX);
-        let fetches = |frame: &u32| patterns.get(at(frame)) == Some(&Pattern::Fetch);
-        let inside = stack.frames.iter().position(fetches).unwrap_or(stack.frames.len());
-        let frames = stack.frames.iter().take(inside).filter_map(|frame| window.frames.get(at(frame)));
-        let told: Vec<&StackFrame> = frames.filter(|frame| call_tree::is_told(frame)).collect();
-        if *activity != Activity::Import {
-            calls.add_stack(told.into_iter(), stack.samples);
-        }
-    }
-    calls.cut()
-}
-
-/// Whether the loop's thread does something of its own, rather than wait for a batch, the GPU or other ranks.
-fn is_work(activity: Activity) -> bool {
-    use Activity::{Collective, QueueWait, Receiving, Sync, Waiting};
-    !matches!(activity, Waiting | Receiving | QueueWait | Sync | Collective)
 }
 
 /// Adds samples to those of a library.
@@ -314,16 +293,21 @@ fn function(frame: &StackFrame) -> (&str, &str) {
     (&frame.file, &frame.function)
 }
 
-/// The user's functions that take steps: the loop, whatever its name. A wait for the GPU shows this only for the
-/// outermost one, since a function that saves state may wait for the GPU first.
-fn loops<'a>(window: &'a StackWindow, patterns: &[Pattern], stacks: &[StackCount]) -> BTreeSet<(&'a str, &'a str)> {
-    let mut loops = BTreeSet::new();
+/// The user's functions that take steps: the loop, whatever its name; and whether the model learns in them. A wait for the GPU shows
+/// a step only for the outermost one, since a function that saves state may wait for the GPU first.
+fn loops<'a>(
+    window: &'a StackWindow,
+    patterns: &[Pattern],
+    stacks: &[StackCount],
+) -> BTreeMap<(&'a str, &'a str), bool> {
+    let mut loops = BTreeMap::new();
+    let mut add = |function, learns: bool| *loops.entry(function).or_default() |= learns;
     for seen in stacks.iter().map(|stack| seen(window, patterns, stack)) {
         let users = seen.iter().filter(|seen| seen.is_user()).map(|seen| function(seen.frame));
         let mut users = users.filter(|(_, name)| *name != MODULE);
         match step_in(&seen) {
-            Some(Step::Model) => loops.extend(users),
-            Some(Step::Wait) => loops.extend(users.next_back()),
+            Some(Step::Model { learns }) => users.for_each(|user| add(user, learns)),
+            Some(Step::Wait) => users.next_back().into_iter().for_each(|user| add(user, false)),
             None => {}
         }
     }
@@ -334,7 +318,13 @@ fn loops<'a>(window: &'a StackWindow, patterns: &[Pattern], stacks: &[StackCount
 fn seen<'a>(window: &'a StackWindow, patterns: &[Pattern], stack: &StackCount) -> Vec<KnownFrame<'a>> {
     let of = |at: &u32| {
         let at = usize::try_from(*at).ok()?;
-        Some(KnownFrame { at, frame: window.frames.get(at)?, pattern: *patterns.get(at)?, is_loop: false })
+        Some(KnownFrame {
+            at,
+            frame: window.frames.get(at)?,
+            pattern: *patterns.get(at)?,
+            is_loop: false,
+            learns: false,
+        })
     };
     stack.frames.iter().filter_map(of).collect()
 }

@@ -236,6 +236,12 @@ impl Activity {
         matches!(self, Self::Load | Self::Decode | Self::Transform | Self::Collate)
     }
 
+    /// Whether it is a model or what a library fits: its passes, its training, generating.
+    pub fn is_model(self) -> bool {
+        use Activity::{Backward, Copy, Fit, Forward, Generate, Optimizer};
+        matches!(self, Forward | Backward | Optimizer | Copy | Fit | Generate)
+    }
+
     /// Whether it is part of getting a batch.
     pub fn is_input(self) -> bool {
         self.is_loading() || matches!(self, Self::Waiting | Self::Receiving | Self::LoaderStart | Self::QueueWait)

@@ -5,12 +5,13 @@
 use trainmon_base::text::sanitize;
 use trainmon_libraries::JobSetting;
 
+use super::causes::cpu_training::A_COMPILED_STEP;
 use super::causes::starvation::others_hold;
 use super::causes::{AdviceRow, CauseSpec, Judgment, Promise, spec_of};
 use super::ceiling::{Ceiling, Limit};
-use super::class::Phase;
+use super::class::{Class, Phase};
 use super::culprits::{cpu_users_in_words, processes};
-use super::features::Features;
+use super::features::{Features, LoopStacks};
 use super::job::JobDoes;
 use super::parts::Advice;
 use super::thresholds::*;
@@ -31,6 +32,7 @@ pub(super) fn advice(
     // While the job trains, the advice of its cause; otherwise only what lets it continue.
     let known = match (spec, judgment.phase) {
         (None, Phase::Stopped | Phase::Hung) => spec_of(judgment.class, None, judgment.phase),
+        (None, Phase::Training) if is_compiled(judgment, window) => Some(&A_COMPILED_STEP),
         _ => spec,
     };
     if let (Phase::Stopped, Some(thaw)) = (judgment.phase, &window.frozen) {
@@ -66,6 +68,11 @@ pub(super) fn advice(
         advice.iter_mut().for_each(|one| one.agree_with(1.0 / rate, window.steps.quantile_ms(0.5)));
     }
     advice
+}
+
+/// Whether a verdict is missing because only a compiled step is seen.
+fn is_compiled(judgment: &Judgment, window: &Features) -> bool {
+    judgment.class == Class::Unknown && window.loop_stacks().is_some_and(LoopStacks::is_compiled)
 }
 
 /// Puts the first one to do first: one that tunes (`tunes`) and is worth it, else the one with the largest gain. `on_free_cpus` is what

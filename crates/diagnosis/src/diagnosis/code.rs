@@ -185,8 +185,8 @@ fn functions<'a>(
 /// The function around a comprehension: before CPython 3.12 a comprehension has a frame of its own (PEP 709).
 fn enclosing(function: &str) -> &str {
     const OWN: [&str; 4] = ["<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"];
-    match function.rsplit_once(".<locals>.") {
-        Some((outer, inner)) if OWN.contains(&inner) => enclosing(outer),
+    match function.rsplit_once('.') {
+        Some((outer, inner)) if OWN.contains(&inner) => enclosing(outer.strip_suffix(".<locals>").unwrap_or(outer)),
         _ => function,
     }
 }
@@ -295,6 +295,7 @@ mod tests {
         for (function, of) in [
             ("Texts.__iter__.<locals>.<listcomp>", "Texts.__iter__"),
             ("encode.<locals>.<genexpr>.<locals>.<listcomp>", "encode"),
+            ("read.<locals>.<listcomp>.<listcomp>", "read"),
             ("main.<locals>.next_batch", "main.<locals>.next_batch"),
             ("<listcomp>", "<listcomp>"),
         ] {

@@ -128,6 +128,8 @@ fn next_limit(judgment: &Judgment, window: &Features) -> Option<Finding> {
             let busy = percent(busy.min(1.0));
             (Cause::ComputeBound, format!("next limit: without these waits the GPU would be busy {busy} of the time"))
         }
+        // Its parts are told with the other limits.
+        _ if judgment.others.iter().any(|other| is_of_loop(other) && other.share.is_some()) => return None,
         _ if host >= LARGER_HALF => {
             let host = percent(host.min(1.0));
             let text = format!("next limit: without these waits the loop's own work would take {host} of the time");
@@ -136,6 +138,10 @@ fn next_limit(judgment: &Judgment, window: &Features) -> Option<Finding> {
         _ => return None,
     };
     Some(Finding::new(cause, judgment.confidence * GUESSED.value, text))
+}
+
+fn is_of_loop(finding: &Finding) -> bool {
+    matches!(finding.cause, Some(Cause::MainThread | Cause::CpuTraining))
 }
 
 /// Steps. Turns of a loop that does not train are not steps.

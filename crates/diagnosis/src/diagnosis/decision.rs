@@ -7,11 +7,12 @@
 
 use trainmon_waits::stacks::Activity;
 
+use super::account::OF_TWO;
 use super::causes::starvation::{main_queues, others_hold};
 use super::causes::throttled::is_held_down;
-use super::causes::{Cause, Finding, Judgment, Known, RuleInput, in_words};
+use super::causes::{Cause, Finding, Judgment, Known, RuleInput, in_words, with_gpu};
 use super::class::{Class, Phase};
-use super::features::{Features, Workers};
+use super::features::{Features, LoopStacks, Workers};
 use super::parts::Hottest;
 use super::phases::{is_proven, not_training};
 use super::thresholds::*;
@@ -73,7 +74,8 @@ fn smaller_parts(case: &RuleInput<'_>, judgment: &mut Judgment) {
         let share = Some(round(lost, 3));
         judgment.others.extend(is_new.then_some(Finding { class: less.class, share, ..finding }));
     }
-    if let Some(beside) = beside_the_model(case, judgment) {
+    let beside = [beside_the_model(case, judgment), model_beside(case, judgment), own_beside(case, judgment)];
+    for beside in beside.into_iter().flatten() {
         judgment.others.retain(|other| other.cause != beside.cause);
         judgment.others.push(beside);
     }
@@ -81,24 +83,49 @@ fn smaller_parts(case: &RuleInput<'_>, judgment: &mut Judgment) {
     judgment.others.extend(validation_between(case));
 }
 
-/// Without a GPU, the model and the loop's own code can both take a large part of its work: then each is a limit.
+/// Without a GPU, the loop's own code can take a large part of its work beside the model: then it is a limit as well.
 fn beside_the_model(case: &RuleInput<'_>, judgment: &Judgment) -> Option<Finding> {
     if !case.has_no_device() {
         return None;
     }
-    let (own, model) = case.main.stacks.as_ref()?.beside_the_model()?;
-    let (cause, share, text) = match judgment.cause? {
-        Cause::CpuTraining => {
-            let text = format!("the loop also does its own work {} of the time", percent(own));
-            (Cause::MainThread, own, text)
-        }
-        Cause::MainThread => {
-            let text = format!("the model also computes on the CPU {} of the time", percent(model));
-            (Cause::CpuTraining, model, text)
-        }
+    let stacks = case.main.stacks.as_ref()?;
+    let clearly = stacks.beside_the_model().map(|(own, _)| own);
+    // A smaller part counts if one function has it.
+    let in_one = || stacks.own_function().map(|(_, share)| share).filter(|share| *share >= OF_TWO);
+    let own = clearly.or_else(in_one)?;
+    let (share, text) = match judgment.cause? {
+        Cause::CpuTraining => (own, format!("the loop also does its own work {} of the time", percent(own))),
         _ => return None,
     };
-    Some(Finding { share: Some(round(share, 3)), ..Finding::new(cause, judgment.confidence * GUESSED.value, text) })
+    let finding = Finding::new(Cause::MainThread, judgment.confidence * GUESSED.value, text);
+    Some(Finding { share: Some(round(share, 3)), ..finding })
+}
+
+/// Without a GPU, what the model computes beside another limit is one as well.
+fn model_beside(case: &RuleInput<'_>, judgment: &Judgment) -> Option<Finding> {
+    let loses = matches!(judgment.class, Class::DataLoader | Class::Io)
+        || matches!(judgment.cause?, Cause::MainThread | Cause::WaitsForProcess);
+    let model = case.main.stacks.as_ref().map_or(0.0, |stacks| stacks.shares.of_model());
+    if !loses || judgment.phase != Phase::Training || with_gpu(case.window) || model < OF_TWO {
+        return None;
+    }
+    let text = format!("the model also computes on the CPU {} of the time", percent(model));
+    let finding = Finding::new(Cause::CpuTraining, judgment.confidence * GUESSED.value, text);
+    Some(Finding { share: Some(round(model, 3)), ..finding })
+}
+
+/// Without a GPU, what the loop itself does beside a wait or a save: its own code, metrics, logs.
+fn own_beside(case: &RuleInput<'_>, judgment: &Judgment) -> Option<Finding> {
+    let shares = &case.main.stacks.as_ref()?.shares;
+    let beside_model = case.main.shares.host_busy - shares.of_model();
+    let own = (shares.get(Activity::Python) + shares.get(Activity::Report)).min(beside_model);
+    let waits = matches!(judgment.class, Class::DataLoader | Class::Io) && judgment.phase == Phase::Training;
+    if !waits || with_gpu(case.window) || own < OF_TWO {
+        return None;
+    }
+    let text = format!("the loop also does its own work {} of the time", percent(own));
+    let finding = Finding::new(Cause::MainThread, judgment.confidence * GUESSED.value, text);
+    Some(Finding { share: Some(round(own, 3)), ..finding })
 }
 
 /// The time that saving takes beside a larger loss.
@@ -158,6 +185,11 @@ fn without_cause(case: &RuleInput<'_>) -> Judgment {
     }
     if !case.has_no_device() {
         training(Class::Balanced, EVEN_CHANCE.value)
+    } else if case.main.stacks.as_ref().is_some_and(LoopStacks::is_compiled) {
+        unknown().doubt(
+            "the step is one compiled TensorFlow call, so stacks cannot separate its waits for data from its work: time the data set \
+             alone, by a loop over it that does nothing",
+        )
     } else if case.window.load_unknown() {
         unknown().doubt(format!("{}, so the loop may be waiting for it", case.window.unread_gpu()))
     } else if case.computes_on_cpu() {

@@ -19,9 +19,12 @@ pub struct JobDoes {
     pub kind: Option<JobKind>,
     /// The library that runs its loop, as its users write it; null if that is the user's own code, or not in the table.
     pub library: Option<String>,
-    /// The library that runs the other again and again: a search, or a server.
+    /// What runs it again and again, if that has another name: a search, or a server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub within: Option<String>,
+    /// What computes in it, if that has settings of its own: one of the library's ways to compute, or the library that a search runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub computes: Option<String>,
     /// The library that hands out its batches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loader: Option<String>,
@@ -40,35 +43,59 @@ impl JobDoes {
             JobKind::DataPreparation => !learns && by_code.is_none(),
             _ => true,
         };
-        let part = |least: f64| move |part: f64| part >= least;
-        let running = |is_enough: &dyn Fn(f64) -> bool| -> Vec<&'static Library> {
-            all().filter(|library| is_enough(part_in(library.name)) && fits(library)).collect()
+        // What is built on a library that runs the loop is in some of its functions only.
+        let runs_its_base =
+            |library: &Library| library.base().is_some_and(|base| part_in(base.name) >= RUNS_THE_LOOP);
+        let running = |least: f64| -> Vec<&'static Library> {
+            let least = |library: &Library| if runs_its_base(library) { HANDS_OUT.value } else { least };
+            all().filter(|library| part_in(library.name) >= least(library) && fits(library)).collect()
         };
-        let mut found = running(&part(RUNS_THE_LOOP.value));
+        let mut found = running(RUNS_THE_LOOP.value);
         // What a library does for a smaller part may still be all that the loop does with its data.
         if found.is_empty() && !trains && (learns || by_code.is_some()) {
-            found = running(&part(LEARNS_AT_ALL.value));
+            found = running(LEARNS_AT_ALL.value);
+        }
+        if found.is_empty() && by_code.is_none() {
+            found = running(HANDS_OUT.value);
+            found.retain(|library| library.kind.learns());
         }
         // In the order of the table: outer ones first.
-        let around = found.iter().rev().find(|library| library.kind.is_around());
-        let inside = found.iter().rev().find(|library| !library.kind.is_around());
-        let within = around.filter(|_| inside.is_some());
-        let kind = around.or(inside).map(|library| library.kind);
+        let around = found.iter().rev().find(|library| library.kind.is_around()).copied();
+        let inside = found.iter().rev().find(|library| !library.kind.is_around()).copied();
         let acts = by_code == Some(JobKind::ReinforcementLearning);
         let loaders = Library::ALL.iter().filter(|library| library.hands_out_batches());
         let loader = loaders.rev().find(|library| part_in(library.name) >= HANDS_OUT);
-        let name = |library: &&'static Library| library.name.to_owned();
+        // A loader with workers of its own feeds a model, even if the model leaves no frames.
+        let by_loader =
+            loader.filter(|loader| loader.setting(JobSetting::Workers).is_some()).map(|loader| loader.kind);
+        let kind = around.or(inside).map(|library| library.kind);
+        let named = match (around, inside) {
+            (Some(around), _) if around.kind == JobKind::Search => Some(around),
+            (around, inside) => inside.or(around),
+        };
+        let library = named.and_then(Library::shown);
+        let other = |row: Option<&'static Library>| row.map(|row| row.name).filter(|name| library != Some(*name));
         Self {
-            kind: kind.filter(|kind| !(acts && *kind == JobKind::Training)).or(by_code),
-            library: inside.or(around).map(name),
-            within: within.map(name),
-            loader: loader.as_ref().map(name),
+            kind: kind.filter(|kind| !(acts && *kind == JobKind::Training)).or(by_code).or(by_loader),
+            library: library.map(str::to_owned),
+            within: other(around).map(str::to_owned),
+            computes: other(way_to_compute(&part_in, inside).or(inside)).map(str::to_owned),
+            loader: loader.map(|loader| loader.name.to_owned()),
         }
+    }
+
+    /// The rows of what runs the loop, the one first whose settings count first: outside of a search there is more to share.
+    fn rows(&self) -> impl Iterator<Item = &'static Library> {
+        let row = |name: &Option<String>| Library::named(name.as_deref()?);
+        let (library, within, computes) = (row(&self.library), row(&self.within), row(&self.computes));
+        let is_search = |row: &&Library| row.kind == JobKind::Search;
+        let search = within.or(library).filter(is_search);
+        [search, computes, library].into_iter().flatten()
     }
 
     /// The row of the library that runs the loop.
     pub fn library(&self) -> Option<&'static Library> {
-        Library::named(self.library.as_deref()?)
+        self.rows().next()
     }
 
     /// The row of the library that hands out its batches.
@@ -77,14 +104,21 @@ impl JobDoes {
     }
 
     /// What a setting is called there: `None` if it has torch's name, empty if it does not exist. Settings of a loader are those of the
-    /// library that hands out the batches, unless the one that runs the loop makes the loader.
+    /// library that hands out the batches, if it has its own.
     pub fn setting(&self, wanted: JobSetting) -> Option<&'static str> {
-        let of_loader = || {
-            let is_of_loader = JobSetting::NAMES.iter().any(|(setting, _)| *setting == wanted);
-            if is_of_loader { self.feeder()?.setting(wanted) } else { None }
-        };
-        self.library().and_then(|library| library.setting(wanted)).or_else(of_loader)
+        let is_of_loader = JobSetting::NAMES.iter().any(|(setting, _)| *setting == wanted);
+        let feeder = if is_of_loader { self.feeder() } else { None };
+        feeder.into_iter().chain(self.rows()).find_map(|row| row.setting(wanted))
     }
+}
+
+/// The row for most of what the library inside computes, if it has one.
+fn way_to_compute(part_in: impl Fn(&str) -> f64, inside: Option<&'static Library>) -> Option<&'static Library> {
+    let inside = inside?;
+    let ways =
+        Library::ALL.iter().filter(|way| way.computes() && way.base().is_some_and(|base| base.name == inside.name));
+    let most = ways.max_by(|a, b| part_in(a.name).total_cmp(&part_in(b.name)))?;
+    (part_in(most.name) >= RUNS_THE_LOOP).then_some(most)
 }
 
 #[cfg(test)]
@@ -126,12 +160,32 @@ mod tests {
     fn searches_and_servers_are_around_other_work() {
         use JobKind::*;
         let search = does(&[("Optuna", 99), ("scikit-learn", 90)], None);
-        assert_eq!(said(&search), (Some(Search), Some("scikit-learn"), Some("Optuna")));
+        assert_eq!(said(&search), (Some(Search), Some("Optuna"), None));
+        assert_eq!(search.computes.as_deref(), Some("scikit-learn"));
+        assert!(search.setting(JobSetting::Threads).is_some_and(|words| words.contains("trials")));
+        let grid = does(
+            &[("scikit-learn search", 99), ("scikit-learn", 95), ("scikit-learn support vector machines", 90)],
+            None,
+        );
+        assert_eq!(said(&grid), (Some(Search), Some("scikit-learn"), Some("scikit-learn search")));
+        assert_eq!(grid.computes.as_deref(), Some("scikit-learn support vector machines"));
+        assert!(grid.setting(JobSetting::Threads).is_some_and(|words| words.contains("n_jobs")));
+        assert_eq!(grid.setting(JobSetting::Device), Some(""));
         let server = does(&[("http.server", 100), ("Flask", 80), ("Transformers", 70)], Some(Inference));
         assert_eq!(said(&server), (Some(Serving), Some("Transformers"), Some("Flask")));
         assert_eq!(said(&does(&[("uvicorn", 100)], None)), (Some(Serving), Some("uvicorn"), None));
         // Metrics that a training job serves.
         assert_eq!(said(&does(&[("http.server", 100)], Some(Training))), (Some(Training), None, None));
+    }
+
+    #[test]
+    fn an_estimator_has_the_settings_of_its_way_to_compute() {
+        let threads = |way: &str| does(&[("scikit-learn", 99), (way, 90)], None).setting(JobSetting::Threads);
+        assert_eq!(threads("scikit-learn support vector machines"), None);
+        assert!(threads("scikit-learn estimators with n_jobs").is_some());
+        let trainer = does(&[("Hugging Face Trainer", 99), ("TRL fine-tuning", 5)], Some(JobKind::Training));
+        assert_eq!(trainer.library.as_deref(), Some("TRL"));
+        assert_eq!(trainer.setting(JobSetting::Workers), Some("dataloader_num_workers"));
     }
 
     #[test]

@@ -29,23 +29,43 @@ pub struct Hottest {
     pub function: String,
     /// Its file.
     pub file: String,
-    /// Its line.
+    /// Its line; null if it is not known.
+    #[serde(default, with = "line_or_null")]
     pub line: u32,
     /// Its share of the time, 0–1.
     pub share: f64,
 }
 
+/// Lines as JSON: code without line numbers has line 0, which is null.
+mod line_or_null {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+    pub fn serialize<S: Serializer>(line: &u32, serializer: S) -> Result<S::Ok, S::Error> {
+        Some(*line).filter(|line| *line > 0).serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+        Ok(Option::deserialize(deserializer)?.unwrap_or(0))
+    }
+}
+
 /// `decode_image (work.py:22)`.
 impl fmt::Display for Hottest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({}:{})", self.function, self.file, self.line)
+        write!(f, "{} ({})", self.function, self.at())
     }
 }
 
 impl Hottest {
+    /// Its file and line: `work.py:22`; only the file if the line is not known.
+    pub fn at(&self) -> String {
+        if self.line == 0 { self.file.clone() } else { format!("{}:{}", self.file, self.line) }
+    }
+
     /// The same with its share: `decode_image (work.py:22, 61%)`.
     pub(super) fn with_share(&self) -> String {
-        format!("{} ({}:{}, {})", self.function, self.file, self.line, percent(self.share))
+        format!("{} ({}, {})", self.function, self.at(), percent(self.share))
     }
 }
 

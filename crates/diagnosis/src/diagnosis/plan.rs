@@ -50,7 +50,9 @@ pub(super) fn plan(judgment: &Judgment, advice: &[Advice], window: &Features) ->
     let mut lost = 1.0 - 1.0 / gain;
     let limits = judgment.others.iter().filter_map(|other| Some((other, other.cause?, other.share?)));
     // Threads wait for the interpreter lock because of what the other limits are.
-    let limits = limits.filter(|(_, cause, share)| *share >= OF_TWO && *cause != Cause::GilContention);
+    // The model's own computing does not vanish.
+    let limits = limits
+        .filter(|(_, cause, share)| *share >= OF_TWO && !matches!(*cause, Cause::GilContention | Cause::CpuTraining));
     for (other, cause, share) in limits {
         lost += share;
         let title = first_title(cause.spec_in(other.class).for_window(window), window);

@@ -53,6 +53,15 @@ impl Activities {
         }
     }
 
+    /// Counts samples of one activity as another's.
+    pub fn move_samples(&mut self, from: Activity, to: Activity, samples: u32) {
+        let samples = samples.min(self.get(from));
+        if let Some(count) = self.0.get_mut(from.index()) {
+            *count -= samples;
+        }
+        self.add(to, samples);
+    }
+
     /// Adds another count.
     pub fn merge(&mut self, other: &Self) {
         for (sum, samples) in self.0.iter_mut().zip(other.0) {

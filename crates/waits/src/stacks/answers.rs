@@ -11,15 +11,11 @@ use trainmon_libraries::{JobKind, Library};
 use trainmon_sample::stacks::is_user_code;
 use trainmon_sample::{StackCount, StackFrame, StackWindow, ThreadStacks};
 
-/// The library that serves in this function.
-fn serving(frame: &StackFrame) -> Option<&'static str> {
-    let library = Library::running(&frame.file, &frame.function)?;
-    (library.kind == JobKind::Serving).then_some(library.name)
-}
-
-/// Of each frame of the window, the library that serves in it.
-fn servers(window: &StackWindow) -> Vec<Option<&'static str>> {
-    window.frames.iter().map(serving).collect()
+/// Of each frame of the window, the library that runs it, if it is of such a kind.
+fn running(window: &StackWindow, is_of: impl Fn(JobKind) -> bool) -> Vec<Option<&'static str>> {
+    let library = |frame: &StackFrame| Library::running(&frame.file, &frame.function);
+    let name = |frame| library(frame).filter(|library| is_of(library.kind)).map(|library| library.name);
+    window.frames.iter().map(name).collect()
 }
 
 /// The innermost server of a stack, leaf first, with its place in it.
@@ -28,11 +24,11 @@ fn innermost(stack: &[u32], servers: &[Option<&'static str>]) -> Option<(usize, 
     stack.iter().enumerate().find_map(|(place, at)| Some((place, of(*at)?)))
 }
 
-/// The server in the first thread of a process whose loop runs in another thread (`main`), with its part of the first thread's
-/// samples.
-pub(super) fn server_aside(window: &StackWindow, main: Option<&ThreadStacks>) -> Option<(&'static str, f64)> {
+/// The server or search in the first thread of a process whose loop runs in another thread (`main`), with its part of the first
+/// thread's samples.
+pub(super) fn around_aside(window: &StackWindow, main: Option<&ThreadStacks>) -> Option<(&'static str, f64)> {
     let first = main_thread(window).filter(|first| main.is_none_or(|main| !std::ptr::eq(*first, main)))?;
-    server_of(first, &servers(window))
+    server_of(first, &running(window, JobKind::is_around))
 }
 
 /// The server that is in most of a thread's samples, with its part of them.
@@ -60,7 +56,7 @@ pub(super) struct AnsweringCode {
 
 /// What answers requests, if the first thread serves. Its threads share the samples of the loop's thread.
 pub(super) fn answered(window: &StackWindow, patterns: &[Pattern], samples: u32) -> Option<AnsweringCode> {
-    let servers = servers(window);
+    let servers = running(window, |kind| kind == JobKind::Serving);
     let first = main_thread(window)?;
     server_of(first, &servers).filter(|(_, part)| *part >= 0.5)?;
     let mut answers: Vec<(&[u32], &StackCount)> = Vec::new();
@@ -79,8 +75,7 @@ pub(super) fn answered(window: &StackWindow, patterns: &[Pattern], samples: u32)
             }
         }
     }
-    let running = |frame: &StackFrame| Library::running(&frame.file, &frame.function).map(|library| library.name);
-    let running: Vec<Option<&str>> = window.frames.iter().map(running).collect();
+    let running = running(window, |_| true);
     let index = |at: &u32| usize::try_from(*at).ok();
     let all: u64 = answers.iter().map(|(_, stack)| u64::from(stack.samples)).sum();
     let (mut before, mut given) = (0_u64, 0_u64);
@@ -141,14 +136,14 @@ mod tests {
         let names: Vec<_> = found.calls.calls.iter().map(|call| (&*call.function, call.samples)).collect();
         assert_eq!(names, [("do_GET", 50)]);
         assert_eq!(found.libraries.into_iter().collect::<Vec<_>>(), [("http.server", 50)]);
-        assert_eq!(server_aside(&window, window.threads.get(1)), Some(("http.server", 1.0)));
-        assert_eq!(server_aside(&window, window.threads.first()), None);
+        assert_eq!(around_aside(&window, window.threads.get(1)), Some(("http.server", 1.0)));
+        assert_eq!(around_aside(&window, window.threads.first()), None);
     }
 
     #[test]
     fn a_thread_that_serves_beside_training_is_no_server() {
         let window = window(&[("MainThread", &[(&[5], 50)]), ("Thread-1", &[(&[0, 1], 50), (&[3, 4], 5)])]);
         assert!(answered(&window, &patterns(&window), 50).is_none());
-        assert_eq!(server_aside(&window, window.threads.get(1)), None);
+        assert_eq!(around_aside(&window, window.threads.get(1)), None);
     }
 }

@@ -77,8 +77,7 @@ impl LoopShares {
 
     /// Share in the model and its training: forward, backward, optimizer, copies, fitting, generating.
     pub fn of_model(&self) -> f64 {
-        use Activity::{Backward, Copy, Fit, Forward, Generate, Optimizer};
-        self.share_where(|activity| matches!(activity, Forward | Backward | Optimizer | Copy | Fit | Generate))
+        self.share_where(Activity::is_model)
     }
 
     /// Share outside getting batches and waiting for something unnamed.

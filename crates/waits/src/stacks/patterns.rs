@@ -98,6 +98,8 @@ const HAND_OUT: &[PatternRow] = &[
          streaming/base/, torch_geometric/loader/, dgl/dataloading/, grain/_src/python/, tensorflow_datasets/",
         "",
     ),
+    // Python functions in a data set of TensorFlow: py_function, numpy_function, from_generator. Seen.
+    (Pattern::Samples, "tensorflow/python/ops/script_ops.py", ""),
 ];
 
 /// Reading and decoding samples.
@@ -198,7 +200,7 @@ fn of_part(part: LibraryPart) -> Pattern {
         LibraryPart::Samples => Pattern::Samples,
         LibraryPart::Batches => Pattern::LoaderNext,
         // What it calls decides.
-        LibraryPart::EachRow => Pattern::Nothing,
+        LibraryPart::EachRow | LibraryPart::Computes => Pattern::Nothing,
         LibraryPart::Copy => Is(Copy),
         LibraryPart::Checkpoint => Is(Checkpoint),
         LibraryPart::Report => Is(Report),

@@ -4,7 +4,7 @@
 use super::patterns::{Pattern, holds_stored_arrays, pattern};
 use crate::taxonomy::Activity;
 use trainmon_base::text::is_one_of;
-use trainmon_libraries::code::last_part;
+use trainmon_libraries::code::{is_in, last_part};
 use trainmon_sample::stacks::is_user_code;
 use trainmon_sample::{FrameLocals, StackFrame};
 
@@ -15,11 +15,18 @@ pub(super) struct KnownFrame<'a> {
     pub pattern: Pattern,
     /// Its function was seen taking steps: it is the loop, whatever its name.
     pub is_loop: bool,
+    /// The model was seen to learn in its function: what it is named for is a part of it.
+    pub learns: bool,
 }
 
 impl KnownFrame<'_> {
     pub(super) fn is_user(&self) -> bool {
         is_user_code(&self.frame.file)
+    }
+
+    /// Notes that its function takes steps, and whether the model learns in it.
+    pub(super) fn note_steps(&mut self, learns: Option<&bool>) {
+        (self.is_loop, self.learns) = (learns.is_some(), learns.is_some_and(|learns| *learns));
     }
 
     /// Whether its name may show what it does.
@@ -61,7 +68,13 @@ pub(super) fn rank_activity(stack: &[KnownFrame<'_>]) -> Activity {
     if has(Pattern::NextIndex) {
         return Activity::Python;
     }
-    if has(Pattern::LoaderNext) {
+    if let Some(next) = stack.iter().position(|seen| seen.pattern == Pattern::LoaderNext) {
+        // Other loaders than torch's call the user's functions here if they have no processes of their own.
+        let inside = stack.get(..next).unwrap_or_default();
+        let is_torch = stack.get(next).is_some_and(|next| is_in(&next.frame.file, "torch/utils/data/dataloader.py"));
+        if !is_torch && !waits(stack) && inside.iter().any(KnownFrame::is_user) {
+            return sample_stage(inside);
+        }
         return if waits(stack) { Activity::Waiting } else { Activity::Receiving };
     }
     if has(Pattern::Is(Activity::Import)) {
@@ -90,7 +103,8 @@ pub(super) fn rank_activity(stack: &[KnownFrame<'_>]) -> Activity {
         None if makes_batches(stack)
             || has(Pattern::Is(Activity::Decode))
             || reads_arrays(stack)
-            || decodes(stack) =>
+            || decodes(stack)
+            || makes_documents(stack) =>
         {
             sample_stage(stack)
         }
@@ -204,48 +218,30 @@ fn stage_by_words(frame: &StackFrame, leaf: bool) -> Option<Activity> {
     if has_one_of(DECODES, text) { Some(Activity::Decode) } else { has_one_of(LOADS, text).then_some(Activity::Load) }
 }
 
-/// Why a stack counts as being in a validation loop.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ValidationSign {
-    /// A framework's evaluation loop, or a user function named for it that learns nothing: under `torch.no_grad()`.
-    Sure,
-    /// A user function named for it; whole runs have such names too.
-    Name,
-    /// A function under `torch.no_grad()`, which programs that only generate or predict have too.
-    NoGrad,
-}
-
-/// Whether a stack is in a validation loop, and why. What the user's own loop that takes steps (`stepping`) calls, even a metric,
-/// is part of its step.
-pub(super) fn validation_sign(stack: &[KnownFrame<'_>], stepping: Option<&FrameLocals>) -> Option<ValidationSign> {
-    // A library's evaluation loop takes no part in its steps, wherever it is called.
-    if has(stack, Pattern::Validation) {
-        return Some(ValidationSign::Sure);
-    }
-    let is_loop = |seen: &KnownFrame<'_>| {
-        stepping.is_some_and(|found| (&found.function, &found.file) == (&seen.frame.function, &seen.frame.file))
-    };
-    let stack = stack.get(stack.iter().position(is_loop).unwrap_or(0)..).unwrap_or_default();
-    // torch's optimizers run under no_grad too, and so do parts of frameworks: only the user's own functions count.
-    let under_no_grad = |pair: &[KnownFrame<'_>]| matches!(pair, [inner, outer] if inner.is_user() && outer.pattern == Pattern::NoGrad);
-    let named = stack.iter().any(|seen| seen.is_user() && named_for_validation(last_part(&seen.frame.function)));
-    match stack.windows(2).any(under_no_grad) {
-        true if named => Some(ValidationSign::Sure),
-        true => Some(ValidationSign::NoGrad),
-        false => named.then_some(ValidationSign::Name),
-    }
-}
-
 /// Whether the code in this frame makes or hands out batches: what it counts are samples.
 pub(crate) fn is_in_loader(frame: &FrameLocals) -> bool {
     let frame = StackFrame { function: frame.function.clone(), file: frame.file.clone(), ..StackFrame::default() };
-    let seen = KnownFrame { at: 0, frame: &frame, pattern: pattern(&frame), is_loop: false };
+    let seen = KnownFrame { at: 0, frame: &frame, pattern: pattern(&frame), is_loop: false, learns: false };
     let known = match seen.pattern {
         Pattern::LoaderNext | Pattern::NextIndex | Pattern::Fetch | Pattern::Samples => true,
         Pattern::Is(activity) => activity.is_input(),
         _ => false,
     };
     known || makes_batches(&[seen])
+}
+
+/// Whether the loop's own work reads data: in code that reads, or in a function of the user's that is named for it, and not for a
+/// model's state.
+pub(super) fn reads_data(stack: &[KnownFrame<'_>]) -> bool {
+    const STATE_WORDS: &str = "state checkpoint ckpt model models weights config args";
+    let named = |seen: &KnownFrame<'_>| {
+        let name = last_part(&seen.frame.function).trim_start_matches('_').to_ascii_lowercase();
+        let mut words = name.split('_');
+        seen.may_name()
+            && words.next().is_some_and(|first| is_one_of("load read fetch download", first))
+            && !words.any(|word| is_one_of(STATE_WORDS, word))
+    };
+    stack.iter().any(|seen| seen.pattern == Pattern::Is(Activity::Load) || named(seen))
 }
 
 /// Whether a function of torch or NumPy reads stored arrays.
@@ -261,6 +257,12 @@ fn decodes(stack: &[KnownFrame<'_>]) -> bool {
     text.is_some_and(|text| has_one_of(DECODE_CALLS, text))
 }
 
+/// Whether the innermost line is the user's own and has spaCy tokenize texts to learn from: compiled code leaves no frame.
+fn makes_documents(stack: &[KnownFrame<'_>]) -> bool {
+    let text = stack.first().filter(|leaf| leaf.is_user()).and_then(|leaf| leaf.frame.text.as_deref());
+    text.is_some_and(|text| has_one_of(".make_doc( Example.from_dict(", text))
+}
+
 /// Whether this is a loader of the user's own in the training process. Iterators and datasets are called through
 /// special methods; plain functions are recognized by names like `get_batch` or `load_sample`.
 fn makes_batches(stack: &[KnownFrame<'_>]) -> bool {
@@ -270,26 +272,31 @@ fn makes_batches(stack: &[KnownFrame<'_>]) -> bool {
 /// What identifies a step.
 pub(super) enum Step {
     /// The model: its passes, the optimizer.
-    Model,
+    Model {
+        /// It learns: the backward pass, the optimizer.
+        learns: bool,
+    },
     /// A wait for the result.
     Wait,
 }
 
 /// What identifies the stack as part of a step, if anything.
 pub(super) fn step_in(stack: &[KnownFrame<'_>]) -> Option<Step> {
-    let is_model = |activity| matches!(activity, Activity::Forward | Activity::Backward | Activity::Optimizer);
+    let learns = |activity| matches!(activity, Activity::Backward | Activity::Optimizer);
+    let forward = |activity| activity == Activity::Forward;
     let waits = |activity| matches!(activity, Activity::Sync | Activity::Collective);
     let has = |wanted: fn(Activity) -> bool| {
         stack.iter().any(|seen| matches!(seen.pattern, Pattern::Is(activity) if wanted(activity)))
     };
     let syncs = || near_leaf(stack).any(|seen| named_for_sync(last_part(&seen.frame.function)));
-    if has(is_model) { Some(Step::Model) } else { (has(waits) || syncs()).then_some(Step::Wait) }
+    let learns = has(learns);
+    if learns || has(forward) { Some(Step::Model { learns }) } else { (has(waits) || syncs()).then_some(Step::Wait) }
 }
 
 /// Whether a thread other than the loop's makes batches, judged by what it calls or what its functions are named for.
 pub(super) fn makes_what_is_trained_on(stack: &[KnownFrame<'_>]) -> bool {
     let known = |seen: &KnownFrame<'_>| match seen.pattern {
-        Pattern::Fetch | Pattern::LoaderNext => true,
+        Pattern::Fetch | Pattern::LoaderNext | Pattern::Samples => true,
         Pattern::Is(activity) => activity.is_loading(),
         _ => {
             seen.is_user()
@@ -358,12 +365,4 @@ fn named_for_saving(function: &str) -> bool {
     let first = words.clone().next();
     words.any(|word| matches!(word, "checkpoint" | "ckpt"))
         || matches!(first, Some("save" | "snapshot")) && has_one_of("state model weights snapshot", &name)
-}
-
-fn named_for_validation(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    let words = || name.split('_');
-    // `train_and_evaluate` is the whole run.
-    words().any(|word| matches!(word, "validate" | "validation" | "evaluate" | "evaluation" | "eval" | "val"))
-        && !words().any(|word| matches!(word, "train" | "training" | "fit" | "main" | "run" | "and"))
 }

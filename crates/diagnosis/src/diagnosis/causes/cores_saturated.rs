@@ -64,6 +64,8 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     limits: "the job may use fewer CPUs than the machine has (taskset, Slurm, a container's cpuset): the number of \
         CPUs in the evidence is what it may use. Hyperthreads count as CPUs",
     advice: advice![
+        "Decode less: store images at the size training needs, or draft() JPEGs to it"
+            => "decoding takes most of the workers' time, and it costs by the pixel", if workers_decode_most;
         "Make transforms cheaper, or move them to the GPU"
             => "more workers cannot help, because no CPU is free", if with_gpu;
         "Make the work on the CPUs cheaper"
@@ -90,6 +92,9 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
 
 /// Names the line of the workers, or of the loop, that takes most of its time.
 fn sharpen(first: &mut Advice, window: &Features) {
+    if workers_decode_most(window) {
+        return;
+    }
     if let Some((_, line)) = CAUSE.line(window).filter(|(_, line)| line.share >= LARGER_HALF) {
         first.title = format!("Make it cheaper: {line}");
     }

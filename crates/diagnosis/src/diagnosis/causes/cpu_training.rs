@@ -21,7 +21,8 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
          grow",
     ],
     judge: |case| {
-        if !case.computes_on_cpu() {
+        // A compiled step hides what it does: it may be loading.
+        if !case.computes_on_cpu() || case.main.stacks.as_ref().is_some_and(LoopStacks::is_compiled) {
             return None;
         }
         if may_be_set_up(case) {
@@ -48,7 +49,14 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         "Step environments in processes" => "their steps take most of the time, one after the other", if steps_environments, of Environments;
         Nothing "Make the loop's own work cheaper, or do it ahead in another process"
             => "it takes about as much of each step as the model", if works_beside_its_model;
+        Nothing "Use another algorithm" => "this one computes nearly all of the time", of Algorithm;
+        Nothing "Use fewer threads"
+            => "as many threads as CPUs compute and leave CPUs free: they wait for each other", if threads_leave_cpus_free, of FewerThreads;
         Nothing "Use all CPUs" => "the job leaves CPUs free", if leaves_cpus_free, of Threads;
+        Nothing "Look for an option of the library that sets its threads or processes"
+            => "the job leaves CPUs free", if may_use_more_cpus;
+        Nothing "Use a machine with more CPUs, or compute less"
+            => "the job uses most of these, and no GPU takes this work over as it is", if fills_cpus_for_good;
         Nothing "Use a machine with a GPU, if the library can compute on one"
             => "the CPU computes the steps, and trainmon sees no GPU here (`trainmon doctor`)", if lacks_gpu;
         Nothing "Use a smaller model, or smaller inputs"
@@ -71,6 +79,16 @@ pub(super) fn may_be_set_up(case: &RuleInput<'_>) -> bool {
         && case.window.workers.is_none()
         && case.main.cores() < COMPUTE_THREADS
 }
+
+/// The step is one compiled call: its data set and its model are both inside.
+pub(in crate::diagnosis) const A_COMPILED_STEP: CauseSpec = CauseSpec {
+    advice: advice![
+        Nothing "Map and prefetch in parallel: num_parallel_calls=tf.data.AUTOTUNE, prefetch(tf.data.AUTOTUNE)"
+            => "if the data set is the slow part: a loop over it that does nothing shows how fast it is";
+    ],
+    special_case: |_| None,
+    ..CAUSE
+};
 
 /// A library grows trees.
 const TREES: CauseSpec = CauseSpec {

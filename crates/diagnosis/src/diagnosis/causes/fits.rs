@@ -5,11 +5,12 @@ use crate::diagnosis::features::ChainPath;
 use trainmon_waits::taxonomy::{Edge, End};
 
 thresholds! {
+    SEVERAL = 1.2, "CPUs", "more than one thread uses, with what the runtime adds";
     FREE_BEYOND = 0.75, "of the CPUs left to the job", "more threads or processes of the job could use the rest";
 }
 
 /// The machine has a GPU that trainmon knows of.
-pub(super) fn with_gpu(window: &Features) -> bool {
+pub(in crate::diagnosis) fn with_gpu(window: &Features) -> bool {
     window.gpu.is_some() || window.gpu_held || window.gpu_seen
 }
 
@@ -25,13 +26,50 @@ pub(super) fn moves_to_gpu(window: &Features) -> bool {
 
 /// The machine has no GPU, and the model could use one as it is.
 pub(super) fn lacks_gpu(window: &Features) -> bool {
-    let never = window.does.library().is_some_and(|library| library.setting(JobSetting::Device) == Some(""));
+    let never = window.does.setting(JobSetting::Device) == Some("");
     without_gpu(window) && !never && window.does.kind.is_none_or(JobKind::moves_to_gpu)
 }
 
 /// A good part of the CPUs that others leave the job is free.
 pub(super) fn leaves_cpus_free(window: &Features) -> bool {
     window.cpu.job.is_some_and(|job| job <= FREE_BEYOND.value * window.cpu.left())
+}
+
+/// As many threads as CPUs are active, compute in several at once, and yet leave CPUs free: they wait for each other.
+pub(super) fn threads_leave_cpus_free(window: &Features) -> bool {
+    let several = window.main.as_ref().is_some_and(|main| main.cores() >= SEVERAL);
+    let as_many = window.cpu.active_threads.is_some_and(|threads| threads.round() >= window.cpu.usable());
+    several && as_many && leaves_cpus_free(window)
+}
+
+/// There is no GPU, or none that takes the job's work over as it is.
+fn stays_on_cpus(window: &Features) -> bool {
+    without_gpu(window) && window.does.kind.is_some_and(|kind| !kind.moves_to_gpu())
+}
+
+fn uses_most_cpus(window: &Features) -> bool {
+    let used = window.cpu.job.or(window.main.as_ref().map(LoopThread::cores));
+    used.is_some_and(|used| used > FREE_BEYOND.value * window.cpu.left())
+}
+
+/// The job uses most of the CPUs that others leave it, and its work stays there.
+pub(super) fn fills_cpus_for_good(window: &Features) -> bool {
+    stays_on_cpus(window) && uses_most_cpus(window)
+}
+
+/// Its work stays on the CPUs, some are free, and the library is not in the table.
+pub(super) fn may_use_more_cpus(window: &Features) -> bool {
+    stays_on_cpus(window) && !uses_most_cpus(window) && window.does.library.is_none()
+}
+
+/// Callbacks, logs and metrics take a good part of the loop's time.
+pub(super) fn reports_long(window: &Features) -> bool {
+    takes(window, Activity::Report)
+}
+
+/// The workers are seen decoding for longer than they transform.
+pub(super) fn workers_decode_most(window: &Features) -> bool {
+    with_workers(window) && decodes_most(window)
 }
 
 /// A library calls a function of the user's for each row or group, for a good part of the time.
@@ -61,8 +99,7 @@ pub(super) fn validates(window: &Features) -> bool {
 
 /// The same, and no library has a setting for it.
 pub(super) fn validates_by_its_own_code(window: &Features) -> bool {
-    let setting = window.does.library().and_then(|library| library.setting(JobSetting::Validation));
-    validates(window) && setting.is_none()
+    validates(window) && window.does.setting(JobSetting::Validation).is_none()
 }
 
 /// The loop's own code takes a large part of its time beside the model.

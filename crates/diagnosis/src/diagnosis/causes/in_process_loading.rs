@@ -54,6 +54,8 @@ const BY_THREADS: CauseSpec = CauseSpec {
     place: CulpritPlace::Nowhere,
     meaning: "threads of the loop's process make the batches and cannot keep up",
     advice: advice![
+        "Do without a Python function for each sample"
+            => "Python code runs in one thread of a process at a time", if calls_for_each_row, of Columns;
         Ceiling "Make the batches in worker processes (num_workers=1 or more)"
             => "Python code runs in one thread of a process at a time", if has_a_loaders_workers;
         Ceiling "Make the batches in processes instead of threads"
@@ -85,6 +87,8 @@ const WITH_MANY_THREADS: CauseSpec = CauseSpec {
 const WITHOUT_LOADER: CauseSpec = CauseSpec {
     meaning: "nothing makes the batches ahead of time",
     advice: advice![
+        Ceiling "Make the batches in worker processes (num_workers=1 or more)"
+            => "loading then overlaps the training step", if has_a_loaders_workers;
         Ceiling "Make the batches ahead of the loop, in worker processes"
             => "loading then overlaps the training step: workers of a loader, or a pool of processes";
         "Make a batch cheaper, or make it once and keep the result"

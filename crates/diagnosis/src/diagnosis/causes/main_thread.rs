@@ -47,6 +47,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         "Generate faster" => "generating takes most of the time", if generates, of Generation;
         "Step environments in processes"
             => "the loop steps them one after the other, and nothing else runs meanwhile", if steps_environments, of Environments;
+        "Use another algorithm" => "it takes nearly all of the time", of Algorithm;
         "Make the loop's own work cheaper, or move it out of the step"
             => "nothing else of the step runs meanwhile";
         Nothing "Find the lines with `py-spy top --pid PID`"
@@ -120,7 +121,8 @@ fn sharpen(first: &mut Advice, window: &Features) {
     let waits = communication::late_in_turn(window).unwrap_or(0.0);
     let place = window.loop_stacks().and_then(LoopStacks::place_of_work);
     if let Some(place) = place.filter(|place| place.share + waits >= WORTH_NAMING) {
-        first.title = format!("Make it cheaper, or move it out of the step: {place}");
+        let less = if reports_long(window) { "do it only every N steps" } else { "move it out of the step" };
+        first.title = format!("Make it cheaper, or {less}: {place}");
         if window.gpu.is_none() {
             first.why = "it makes each step longer, wherever the model runs".into();
         }

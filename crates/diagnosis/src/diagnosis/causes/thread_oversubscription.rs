@@ -38,6 +38,8 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         sets its own to one (torch/utils/data/_utils/worker.py) but does not know about the others",
     limits: "a loop that queues although CPUs are free (pinned to one CPU) gets this verdict too",
     advice: advice![
+        Tuning "Use fewer threads"
+            => "more threads than CPUs take turns and wait for each other", if without_workers, of FewerThreads;
         Tuning "Set OMP_NUM_THREADS=1 and cv2.setNumThreads(0) in workers"
             => "each worker starts a thread per CPU", if with_workers;
         Tuning "Limit BLAS threads in worker_init_fn"

@@ -11,16 +11,16 @@ use crate::diagnosis::code::{SyncParts, at_lock_lines, hottest_functions, hottes
 use crate::diagnosis::parts::Hottest;
 use crate::diagnosis::place;
 use crate::diagnosis::thresholds::{
-    ALL_ALONG, BUSY, CLEARLY_LOST, HARDLY, INLINE_READ, LARGER_HALF, LOST_WAIT, Threshold,
+    ALL_ALONG, BUSY, CLEARLY_LOST, HARDLY, INLINE_READ, LARGER_HALF, LOST_WAIT, PHASE, Threshold,
 };
 use trainmon_libraries::JobKind;
 use trainmon_sample::{ProcessId, ThreadRole};
 use trainmon_waits::Frame;
 use trainmon_waits::Wait;
-use trainmon_waits::stacks::Activity;
 use trainmon_waits::stacks::ProcessStacks;
 use trainmon_waits::stacks::correction::{Corrected, LoopShares, Measured, correct};
 use trainmon_waits::stacks::sums::StackSums;
+use trainmon_waits::stacks::{Activity, MODULE};
 use trainmon_waits::time_split::TimeSplit;
 
 /// Its values: shares of its time unless they say otherwise.
@@ -180,7 +180,11 @@ impl LoopStacks {
 
     /// Share in validation loops that run a model, beside training.
     pub fn validates(&self) -> f64 {
-        if self.validated >= HARDLY { self.validating(self.trains()).clamp(0.0, 1.0) } else { 0.0 }
+        let between = if self.validated >= HARDLY { self.validating(self.trains()).clamp(0.0, 1.0) } else { 0.0 };
+        let (in_step, of_model) = self.sum.validates_in_step;
+        let of_all = |samples: u32| f64::from(samples) / f64::from(self.samples.max(1));
+        let validates = self.trains() && of_all(of_model) >= HARDLY.value;
+        between + if validates { of_all(in_step) } else { 0.0 }
     }
 
     /// Share loading batches in the loop's process.
@@ -204,6 +208,24 @@ impl LoopStacks {
     pub fn beside_the_model(&self) -> Option<(f64, f64)> {
         let (own, model) = (self.shares.get(Activity::Python), self.shares.of_model());
         (own >= CLEARLY_LOST && model >= CLEARLY_LOST).then_some((own, model))
+    }
+
+    /// The user's function that takes most of its own work, apart from those that run the model: share of the loop's time.
+    pub fn own_function(&self) -> Option<(&str, f64)> {
+        let mut own: BTreeMap<(&str, &str), (u32, bool)> = BTreeMap::new();
+        for place in self.sum.places.iter().filter(|place| place.user && &*place.function != MODULE) {
+            let (samples, runs) = own.entry((&place.file, &place.function)).or_default();
+            *samples += if place.activity == Activity::Python { place.samples } else { 0 };
+            *runs |= place.activity.is_model();
+        }
+        let alone = own.into_iter().filter(|(_, (_, runs))| !runs);
+        let ((_, function), (samples, _)) = alone.max_by_key(|(_, (samples, _))| *samples)?;
+        Some((function, self.corrected.share(samples)))
+    }
+
+    /// Whether it only shows a compiled step, which may fetch its batch as well as compute.
+    pub fn is_compiled(&self) -> bool {
+        self.shares.get(Activity::Graph) >= PHASE
     }
 
     /// Whether its other threads fit a library's model for longer than they make batches for it.
@@ -315,7 +337,7 @@ impl LoopThread {
 
     fn correct(&mut self, measured: &Measured, span: &Span<'_>) {
         let sum = span.stacks.all_ranks(span.only);
-        let Some(corrected) = correct(measured, &sum.main) else { return };
+        let Some(corrected) = correct(measured, &sum.activities()) else { return };
         self.shares = corrected.split;
         // Time that turned out to be getting a batch is not other work.
         self.running = (self.running - (self.shares.input_wait - measured.split.input_wait).max(0.0)).max(0.0);

@@ -58,7 +58,7 @@ fn functions(width: usize, scene: &Scene<'_>) -> Option<Tile> {
     let theme = scene.theme;
     let line = |place: &Hottest| {
         let share = format!("{:>4} ", format::share(Some(place.share)));
-        let at = format!("{}:{}", place.file.rsplit('/').next().unwrap_or_default(), place.line);
+        let at = place.at();
         let room = width.saturating_sub(share.len() + at.len() + 1);
         let function = sanitize(&place.function).into_owned();
         Line::from_iter([

@@ -3,7 +3,7 @@
 use super::{LoopStacks, TRAINS};
 use crate::diagnosis::job::JobDoes;
 use trainmon_libraries::{JobKind, Library, LibraryPart};
-use trainmon_waits::stacks::{Activity, CodeCall};
+use trainmon_waits::stacks::{Activity, CallTree, CodeCall};
 
 /// The smallest part of the samples in the forward pass that learning takes beside it: a backward pass alone takes longer than the
 /// forward pass.
@@ -25,7 +25,10 @@ impl LoopStacks {
             (false, _) if self.predicts() || generates => Some(JobKind::Inference),
             (false, _) => None,
         };
-        JobDoes::new(|library| self.part_in(library), by_code)
+        let mut does = JobDoes::new(|library| self.part_in(library), by_code);
+        let fits = f64::from(seen(&[Activity::Fit])) >= TRAINS;
+        does.kind = does.kind.or(fits.then_some(JobKind::Fitting));
+        does
     }
 
     /// The part of the samples in which a library of the table runs the loop.
@@ -34,10 +37,12 @@ impl LoopStacks {
         f64::from(samples) / f64::from(self.samples.max(1))
     }
 
-    /// The part of the loop's own time in functions of the user's that a library calls for each row or group.
+    /// The part of the time in functions of the user's that a library calls for each row or group: of the loop's own time, or of that of
+    /// threads that make its batches.
     pub fn for_each_row(&self) -> f64 {
         let calls_each = |call: &CodeCall| Library::part(&call.file, &call.function) == Some(LibraryPart::EachRow);
-        f64::from(self.sum.calls.called_by(calls_each)) / f64::from(self.sum.calls.samples.max(1))
+        let part = |calls: &CallTree| f64::from(calls.called_by(calls_each)) / f64::from(calls.samples.max(1));
+        part(&self.sum.calls).max(part(&self.sum.calls_aside))
     }
 
     /// The part of the loop's own time in which a library waits for tasks in other processes.
