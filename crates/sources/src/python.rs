@@ -9,9 +9,11 @@
 
 mod dynamic;
 mod frames;
+mod iterators;
 mod layout;
 mod memory;
 mod objects;
+mod tensor;
 mod written;
 
 use std::ffi::OsStr;
@@ -78,7 +80,7 @@ impl PythonMemory {
         let frames = threads.iter_mut().flat_map(|thread| &mut thread.frames);
         if let Some(native) = frames.filter(|frame| frame.file.ends_with(written::CODE)).last() {
             let number = written::last_number(proc_root, process.pid);
-            native.numbers.extend(number.map(|number| (written::FILE.into(), number)));
+            native.numbers.extend(number.map(|number| (written::TIME_LEFT.into(), number)));
         }
         threads.retain(|thread| thread.frames.iter().any(|frame| !frame.numbers.is_empty()));
         let is_same = stat_of(proc_root, process.pid).is_some_and(|stat| stat.start_ticks == process.start_ticks);

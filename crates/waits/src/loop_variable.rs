@@ -47,6 +47,8 @@ pub(super) const TOTALS: [&str; 16] = [
 ];
 /// Part of a name that marks passes over the data, which are not steps.
 const EPOCH: &str = "epoch";
+/// Part of a name that marks what an iterator has handed out.
+const YIELDED: &str = "yielded";
 /// Words in names of numbers that the system hands out in ascending order.
 const HANDED_OUT: [&str; 3] = ["pid", "tid", "inode"];
 
@@ -126,7 +128,10 @@ impl LoopVariable {
         let (of_tokens, others): (Vec<_>, Vec<_>) =
             self.known.values().partition(|(counter, _)| counter.unit == StepUnit::Token);
         others.into_iter().chain(of_tokens).find_map(|(counter, frame)| {
-            let values = self.values_anywhere(frame, counter.variable);
+            let mut values = self.values_anywhere(frame, counter.variable);
+            if counter.unit == StepUnit::Token {
+                self.without_prompts(&mut values, frame, counter.variable);
+            }
             let total =
                 counter.total.and_then(|total| self.values_anywhere(frame, total).last().map(|(_, total)| *total));
             let depth = common.iter().position(|found| found.is_same_place(frame));
@@ -146,6 +151,28 @@ impl LoopVariable {
             let steps = CountedSteps { per_s, variable, place: None, unit: counter.unit, is_guess: false };
             Some(FoundVariable { steps, frame: frame.clone(), turns: rises_still(&values) })
         })
+    }
+
+    /// Takes from the numbers what the call began with: a frame outside has the same variable.
+    fn without_prompts(&self, values: &mut [(u64, i64)], place: &FrameLocals, name: &str) {
+        let prompt = |reading: &VariableReading| {
+            let outside = reading.frames.iter().rev().skip_while(|frame| !frame.is_same_place(place)).skip(1);
+            outside.flat_map(|frame| &frame.numbers).find(|(known, _)| **known == *name).map(|(_, prompt)| *prompt)
+        };
+        for (at_ns, value) in values {
+            let reading = self.kept.iter().find(|reading| reading.at_ns == *at_ns);
+            *value -= reading.and_then(prompt).filter(|prompt| prompt <= value).unwrap_or(0);
+        }
+    }
+
+    /// How fast a variable of a frame counts that begins anew with each turn of something in these frames. It may count turns before or
+    /// after they end, so where a loop of the frame begins anew with it, that is counted instead.
+    fn rate_by_laps(&self, depth: usize, values: &[(u64, i64)], frames: &[&FrameLocals]) -> Option<f64> {
+        let frame = frames.get(depth)?;
+        let own = lap(values)?;
+        let mut loops = LOOPS.iter().map(|name| self.values(depth, frame, name));
+        let same = loops.find(|values| lap(values).is_some_and(|lap| lap.abs_diff(own) <= 1));
+        self.rate_within(same.as_deref().unwrap_or(values), frames.get(..=depth)?)
     }
 
     /// How fast something counts that begins anew with each turn of something in these frames, the innermost first.
@@ -174,7 +201,7 @@ impl LoopVariable {
             let rates = counters.filter_map(|name| {
                 let values = self.values(depth, frame, name);
                 let per_s = rate(&values)?;
-                let by_laps = self.rate_within(&values, frames.get(..=depth)?);
+                let by_laps = self.rate_by_laps(depth, &values, frames);
                 Some((by_laps.unwrap_or(per_s), name, rises_still(&values)))
             });
             let (per_s, name, turns) = rates.max_by(|a, b| a.0.total_cmp(&b.0))?;
@@ -194,7 +221,7 @@ impl LoopVariable {
             let counters = self.names(depth, frame).into_iter().filter(|name| may_count_steps(name));
             let rates = counters.filter_map(|name| {
                 let values = self.values(depth, frame, name);
-                let per_s = if is_long(&values) { self.rate_within(&values, frames.get(..=depth)?) } else { None };
+                let per_s = if is_long(&values) { self.rate_by_laps(depth, &values, frames) } else { None };
                 Some((per_s?, name, rises_still(&values)))
             });
             let (per_s, name, turns) = rates.min_by(|a, b| a.0.total_cmp(&b.0))?;
@@ -276,9 +303,11 @@ impl LoopVariable {
 
     /// The values of a variable: CLOCK_MONOTONIC in nanoseconds, value.
     fn values(&self, depth: usize, frame: &FrameLocals, name: &str) -> Vec<(u64, i64)> {
+        // An iterator that has handed out nothing yet is before its first turn.
+        let counts_items = LOOPS.contains(&name) || name.contains(YIELDED);
         let value = |reading: &VariableReading| {
             let (_, value) = reading.at(depth, frame)?.numbers.iter().find(|(known, _)| **known == *name)?;
-            Some((reading.at_ns, *value))
+            if *value == 0 && counts_items { None } else { Some((reading.at_ns, *value)) }
         };
         self.kept.iter().filter_map(value).collect()
     }
@@ -475,7 +504,25 @@ mod tests {
 
     /// Moments of three readings close to each other, again and again, milliseconds.
     fn bursts() -> impl Iterator<Item = u64> {
-        (0..17).flat_map(|second| [0, 42, 155].map(|ms| second * 909 + ms))
+        (0..38).flat_map(|second| [0, 42, 155].map(|ms| second * 409 + ms))
+    }
+
+    #[test]
+    fn a_slow_counter_is_found_among_readings_close_to_each_other() {
+        for per_s in [1.3, 4.0] {
+            let steps = found_in_bursts(|s| vec![frame("main", &[("step", turns(s, per_s))])]).unwrap();
+            assert!((steps.per_s / per_s - 1.0).abs() < 0.08, "{per_s}: {}", steps.per_s);
+        }
+    }
+
+    #[test]
+    fn a_counter_that_is_raised_after_each_turn_has_one_number_more_than_its_loop_turns() {
+        // Twelve batches in a second, a pause of a quarter of one, and then the next epoch.
+        let batch = |s: f64| turns((s % 1.25) / 1.25 * 15.0, 1.0).min(12);
+        let numbers =
+            move |s: f64| [("epoch", turns(s, 0.8)), ("for loop", (batch(s) + 1).min(12)), ("step", batch(s))];
+        let steps = found_in_bursts(move |s| vec![frame("<module>", &numbers(s))]).unwrap();
+        assert!((steps.per_s / (12.0 * 0.8) - 1.0).abs() < 0.03, "{} by {}", steps.per_s, steps.variable);
     }
 
     fn found_in_bursts(frames: impl Fn(f64) -> Vec<FrameLocals>) -> Option<CountedSteps> {
@@ -492,7 +539,7 @@ mod tests {
         let epochs = |per_s: f64, batches: i64| {
             found_in_bursts(move |s| {
                 let numbers =
-                    [("for loop", turns(s, per_s) / batches), ("second for loop", turns(s, per_s) % batches)];
+                    [("for loop", 1 + turns(s, per_s) / batches), ("second for loop", 1 + turns(s, per_s) % batches)];
                 vec![frame("train", &numbers), of_layers(s)]
             })
         };
@@ -531,7 +578,9 @@ mod tests {
     fn what_begins_anew_with_each_turn_of_something_outside_counts_by_its_laps() {
         // Epochs of 15 batches, each a third of a second long, as numbers of a loop, a variable or an attribute.
         for (epoch, batch) in [("for loop", "step"), ("epoch", "it._num_yielded"), ("rounds", "second for loop")] {
-            let train = move |s: f64| frame("train", &[(epoch, turns(s, 41.0) / 15), (batch, turns(s, 41.0) % 15)]);
+            let handed_out = i64::from(batch != "step");
+            let numbers = move |s: f64| [(epoch, turns(s, 41.0) / 15), (batch, handed_out + turns(s, 41.0) % 15)];
+            let train = move |s: f64| frame("train", &numbers(s));
             let steps = found_in_bursts(move |s| vec![frame("<module>", &[]), train(s)]).unwrap();
             let wanted = if epoch == "rounds" { 41.0 / 15.0 } else { 41.0 };
             assert!((steps.per_s / wanted - 1.0).abs() < 0.03, "{epoch}: {} by {}", steps.per_s, steps.variable);
@@ -544,18 +593,25 @@ mod tests {
     #[test]
     fn tokens_are_counted_over_all_texts_of_a_batch_and_come_after_steps() {
         let generate = |s: f64| {
-            let file = "/v/site-packages/transformers/generation/utils.py".into();
-            FrameLocals { file, ..frame("GenerationMixin._sample", &[("input_ids", 8 * (24 + turns(s, 30.0) % 40))]) }
+            let file: Arc<str> = "/v/site-packages/transformers/generation/utils.py".into();
+            // Prompts are of several lengths.
+            let prompt = 20 + turns(s, 30.0) / 40 % 5;
+            let sample = frame("GenerationMixin._sample", &[("input_ids", 8 * (prompt + turns(s, 30.0) % 40))]);
+            vec![
+                FrameLocals { file: Arc::clone(&file), ..frame("generate", &[("input_ids", 8 * prompt)]) },
+                FrameLocals { file, ..sample },
+            ]
         };
         let answers = |s: f64| frame("answer", &[("n", turns(s, 30.0) / 40)]);
-        let tokens = found_in_bursts(|s| vec![answers(s), generate(s)]).unwrap();
+        let [generates, samples] = [0, 1].map(|at| move |s: f64| generate(s).swap_remove(at));
+        let tokens = found_in_bursts(|s| vec![answers(s), generates(s), samples(s)]).unwrap();
         assert_eq!(tokens.unit, StepUnit::Token);
         assert!((tokens.per_s / 240.0 - 1.0).abs() < 0.03, "{}", tokens.per_s);
         let trains = |s: f64| FrameLocals {
             file: "/v/site-packages/transformers/trainer.py".into(),
             ..frame("Trainer._inner_training_loop", &[("self.state.global_step", turns(s, 3.0))])
         };
-        assert_eq!(found_in_bursts(|s| vec![trains(s), generate(s)]).unwrap().unit, StepUnit::Step);
+        assert_eq!(found_in_bursts(|s| vec![trains(s), generates(s), samples(s)]).unwrap().unit, StepUnit::Step);
     }
 
     #[test]

@@ -18,7 +18,7 @@ use trainmon_sources::python::PythonMemory;
 const CLOSE: [Duration; 2] = [Duration::from_millis(40), Duration::from_millis(110)];
 /// Behind them, before the next ones: how far a counter gets that begins anew all the time is known only once it was seen there.
 const APART: Duration = Duration::from_millis(250);
-/// Workers that were started anew within this time may be so again.
+/// WorkersAnew that were started anew within this time may be so again.
 const ANEW: Duration = Duration::from_secs(10);
 /// For a settled verdict, they are read so often while stacks pause.
 const IN_A_PAUSE: u32 = 4;
@@ -29,7 +29,7 @@ const LOOK_AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from
 
 /// Reads until `stop`.
 pub(super) fn watch(shared: &Shared) {
-    let (mut counting, mut workers) = (Counting::default(), Workers::default());
+    let (mut counting, mut workers) = (Counting::default(), WorkersAnew::default());
     let stop = &shared.stop;
     while !stop.load(Ordering::Relaxed) {
         let job = shared.latest.values().sample.job.clone();
@@ -51,14 +51,14 @@ pub(super) fn watch(shared: &Shared) {
     }
 }
 
-/// The job's data workers.
+/// The job's workers.
 #[derive(Default)]
-struct Workers {
+struct WorkersAnew {
     known: HashSet<ProcessId>,
     anew: Option<Instant>,
 }
 
-impl Workers {
+impl WorkersAnew {
     /// Whether some took the place of others lately.
     fn are_anew(&mut self, job: &JobSample) -> bool {
         let workers = job.processes.iter().filter(|process| process.role == ProcessRole::Worker);

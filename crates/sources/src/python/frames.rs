@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use super::PythonPlaces;
+use super::iterators::{Progress, batches};
 use super::layout::{MARKS, NEXT_THREAD, PythonLayout, StackTop};
 use super::memory::{Memory, half_at, word_at};
-use super::objects::{Kind, Objects, Progress, batches};
+use super::objects::{Kind, Objects};
 use crate::fields::{head, tail};
 use trainmon_sample::locals::{COUNTS, FRAMES, LOOPS, MODULE, NAME, NUMBERS, THREADS, THREADS_BEGUN, UNKNOWN_TURNS};
 use trainmon_sample::{FrameLocals, ThreadLocals, stacks};

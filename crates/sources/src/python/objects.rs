@@ -1,4 +1,4 @@
-//! Python objects: whole numbers, text, attributes, and how far an iterator has come.
+//! Python objects: whole numbers, text, attributes.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -22,15 +22,6 @@ const HEAP_TYPE: u64 = 1 << 9;
 /// Bits of each digit of a whole number, and most digits read: more do not fit into 60 bits.
 const DIGIT_BITS: u32 = 30;
 const MOST_DIGITS: u64 = 2;
-/// Where the remaining length of a range is known instead of its place, the place is counted up to this: more than a loop has turns.
-const LONGEST_RANGE: u64 = 1 << 29;
-/// How many iterators are looked into one another: `zip(enumerate(…))`.
-const WITHIN: usize = 4;
-/// Where torch's tensor has the address of its memory's description, by version, and where that may say its sizes and strides: their
-/// number, at most five of each, the first place, and the number of elements, which must all agree (`c10/core/TensorImpl.h`).
-const TENSOR_PLACES: [u64; 2] = [16, 24];
-const SIZES_PLACES: std::ops::Range<usize> = 4..20;
-const MOST_SIZES: usize = 5;
 
 /// What is known of a type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +32,7 @@ pub(super) enum Kind {
     Code,
     Dict,
     /// An iterator whose turns are known.
-    Counting(Turns),
+    Counting(TurnsPlace),
     Generator,
     /// Of torch.
     Tensor,
@@ -54,7 +45,7 @@ pub(super) enum Kind {
 
 /// Where an iterator keeps how far it has come, bytes into the object (`Objects`, `Python/bltinmodule.c`, `Modules/itertoolsmodule.c`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Turns {
+pub(super) enum TurnsPlace {
     /// The number itself.
     At(u64),
     /// A range: the number, or what is left since 3.12.
@@ -67,9 +58,9 @@ pub(super) enum Turns {
     Batched,
 }
 
-impl Turns {
+impl TurnsPlace {
     /// By the name of the iterator's type.
-    fn of(name: &[u8]) -> Option<Self> {
+    fn named(name: &[u8]) -> Option<Self> {
         Some(match name {
             b"range_iterator" => Self::Range,
             b"list_iterator" | b"tuple_iterator" | b"iterator" | b"enumerate" | b"itertools.count" => Self::At(16),
@@ -91,26 +82,15 @@ pub(super) struct ObjectType {
     flags: u64,
     size: u64,
     dict: u64,
-    next: u64,
-}
-
-/// How far a loop has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Progress {
-    Turns(i64),
-    /// What the generator at this address has counted.
-    Generator(u64),
-    /// What the attributes of this object count.
-    Object(u64),
-    /// It keeps that where it is not read.
-    Unknown,
+    /// The function for `next`.
+    pub(super) next: u64,
 }
 
 /// The objects of one reading.
 pub(super) struct Objects<'m> {
     pub(super) memory: &'m Memory<'m>,
     pub(super) layout: &'static PythonLayout,
-    no_next: u64,
+    pub(super) no_next: u64,
     kinds: RefCell<HashMap<u64, Kind>>,
     names: RefCell<HashMap<u64, Option<Arc<str>>>>,
 }
@@ -142,7 +122,7 @@ impl<'m> Objects<'m> {
             return Some(Kind::Other);
         }
         // Since 3.12 the types of itertools look as if Python code had made them; what such code makes has no dot in its name.
-        let turns = Turns::of(name).filter(|_| flags & HEAP_TYPE == 0 || name.contains(&b'.'));
+        let turns = TurnsPlace::named(name).filter(|_| flags & HEAP_TYPE == 0 || name.contains(&b'.'));
         if let Some(turns) = turns {
             return Some(Kind::Counting(turns));
         }
@@ -178,17 +158,6 @@ impl<'m> Objects<'m> {
             _ => return None,
         };
         (object()? == read).then_some(value)
-    }
-
-    /// The number of elements of the tensor that is referred to at an address; `None` as above.
-    pub(super) fn elements_at(&self, place: u64) -> Option<i64> {
-        let object = || Some(self.memory.word(place)? & !MARKS);
-        let read = object()?;
-        let tensor = TENSOR_PLACES.iter().find_map(|offset| {
-            let words = self.words(self.memory.word(read.checked_add(*offset)?)?, 36)?;
-            SIZES_PLACES.into_iter().find_map(|at| elements(words.get(at..)?))
-        });
-        (object()? == read).then_some(tensor?)
     }
 
     fn int(&self, object: u64) -> Option<i64> {
@@ -357,86 +326,5 @@ impl<'m> Objects<'m> {
             Some((self.name(key).filter(|name| wanted(name))?, place))
         });
         Some(found.collect())
-    }
-
-    /// How far an iterator has come; `None` if it is not a known one.
-    pub(super) fn progress(&self, iterator: u64) -> Option<Progress> {
-        self.progress_within(iterator, WITHIN)
-    }
-
-    fn progress_within(&self, iterator: u64, within: usize) -> Option<Progress> {
-        let place = |offset: u64| self.memory.word(iterator.checked_add(offset)?);
-        let of = |inner: u64| self.progress_within(inner, within.checked_sub(1)?);
-        let turns = match self.kind(iterator)? {
-            Kind::Counting(Turns::At(offset)) => place(offset)?,
-            Kind::Counting(Turns::Range) if self.layout.is_tagged => LONGEST_RANGE.checked_sub(place(32)?)?,
-            Kind::Counting(Turns::Range) => place(16)?,
-            Kind::Counting(Turns::First(offset)) => return of(*self.items(place(offset)?, 1)?.first()?),
-            Kind::Counting(Turns::Cycle) => match place(16)? {
-                0 => place(32)?,
-                first_pass => return of(first_pass),
-            },
-            Kind::Counting(Turns::Batched) => {
-                let Progress::Turns(items) = of(place(16)?)? else { return Some(Progress::Unknown) };
-                return Some(Progress::Turns(batches(items, i64::try_from(place(24)?).ok()?)?));
-            }
-            Kind::Iterator => return Some(Progress::Unknown),
-            Kind::Generator => return Some(Progress::Generator(iterator)),
-            Kind::Object(of) if of.next != 0 && of.next != self.no_next => return Some(Progress::Object(iterator)),
-            _ => return None,
-        };
-        i64::try_from(turns).ok().map(Progress::Turns)
-    }
-}
-
-/// How many batches so many items are.
-pub(super) fn batches(items: i64, size: i64) -> Option<i64> {
-    let whole = items.checked_div(size).filter(|_| size > 0 && items >= 0)?;
-    Some(whole + i64::from(items % size > 0))
-}
-
-/// The number of elements that sizes and strides say: their count, five of each, the first place, and their product.
-fn elements(words: &[u64]) -> Option<i64> {
-    let count = usize::try_from(*words.first()?).ok().filter(|count| (1..=MOST_SIZES).contains(count))?;
-    let (sizes, strides) = (words.get(1..=count)?, words.get(1 + MOST_SIZES..=MOST_SIZES + count)?);
-    let mut product = 1_u64;
-    for (size, stride) in sizes.iter().zip(strides).rev() {
-        if *stride != product {
-            return None;
-        }
-        product = product.checked_mul(*size)?;
-    }
-    let is_whole = *words.get(2 + 2 * MOST_SIZES)? == product && product > 0;
-    i64::try_from(product).ok().filter(|_| is_whole)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_elements_of_a_tensor_are_told_by_its_sizes_and_strides() {
-        let described = |sizes: &[u64], strides: &[u64], elements: u64| {
-            let five = |numbers: &[u64]| [numbers, &[0; MOST_SIZES]].concat().into_iter().take(MOST_SIZES);
-            let mut words = vec![sizes.len() as u64];
-            words.extend(five(sizes).chain(five(strides)));
-            words.extend([0, elements]);
-            super::elements(&words)
-        };
-        assert_eq!(described(&[8, 24], &[24, 1], 192), Some(192));
-        assert_eq!(described(&[5], &[1], 5), Some(5));
-        assert_eq!(described(&[8, 24], &[1, 8], 192), None, "another order");
-        assert_eq!(described(&[8, 24], &[24, 1], 191), None, "its numbers do not agree");
-        assert_eq!(described(&[0], &[1], 0), None);
-        assert_eq!(described(&[u64::MAX, 2], &[2, 1], 0), None);
-        assert_eq!(super::elements(&[1]), None);
-    }
-
-    #[test]
-    fn batches_of_items() {
-        assert_eq!(
-            [(0, 8), (8, 8), (9, 8), (5, 0), (-1, 8)].map(|(items, size)| batches(items, size)),
-            [Some(0), Some(1), Some(2), None, None]
-        );
     }
 }

@@ -7,7 +7,7 @@ use crate::files::{KeptFile, numbers_in, read_once};
 
 /// The code that runs the loop, and the file that it writes, unless its user asks for none (`allow_writing_files=False`).
 pub(super) const CODE: &str = "catboost/core.py";
-pub(super) const FILE: &str = "time_left.tsv";
+pub(super) const TIME_LEFT: &str = "time_left.tsv";
 /// Most descriptors looked at, and the length of a few lines, bytes.
 const DESCRIPTORS: usize = 1024;
 const FEW_LINES: u64 = 256;
@@ -17,7 +17,7 @@ pub(super) fn last_number(proc_root: &Path, pid: u32) -> Option<i64> {
     let folder = proc_root.join(pid.to_string());
     let (descriptor, path) = numbers_in(&folder.join("fd")).take(DESCRIPTORS).find_map(|descriptor| {
         let path = std::fs::read_link(folder.join(format!("fd/{descriptor}"))).ok()?;
-        (path.file_name()? == FILE).then_some((descriptor, path))
+        (path.file_name()? == TIME_LEFT).then_some((descriptor, path))
     })?;
     let info = read_once(folder.join(format!("fdinfo/{descriptor}")), 4096).ok()?;
     let written = keyed_number(&info, b"pos:")?;
@@ -42,7 +42,7 @@ mod tests {
             let process = folder.path().join("7");
             fs::create_dir_all(process.join("fd")).unwrap();
             fs::create_dir_all(process.join("fdinfo")).unwrap();
-            let at = format!("{}/{FILE}", folder.path().display());
+            let at = format!("{}/{TIME_LEFT}", folder.path().display());
             fs::write(&at, text).unwrap();
             fs::write(process.join("fdinfo/5"), format!("pos:\t{}\nflags:\t0100001\n", text.len())).unwrap();
             let _ = std::os::unix::fs::symlink("/", process.join("root"));

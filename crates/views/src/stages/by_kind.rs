@@ -9,7 +9,7 @@ use trainmon_waits::taxonomy::Activity;
 
 /// Names and activities of the stages, in the order in which a step passes them. What is not listed belongs to the stage without
 /// activities.
-type Parts = &'static [(&'static str, &'static [Activity])];
+type LoopParts = &'static [(&'static str, &'static [Activity])];
 
 const INPUT: &[Activity] = &[
     Activity::Waiting,
@@ -26,7 +26,7 @@ const SAVING: &[Activity] = &[Activity::Checkpoint];
 const LEARNING: &[Activity] =
     &[Activity::Fit, Activity::Forward, Activity::Backward, Activity::Optimizer, Activity::Generate];
 
-fn parts(kind: JobKind) -> Option<Parts> {
+fn parts(kind: JobKind) -> Option<LoopParts> {
     Some(match kind {
         JobKind::Training => return None,
         JobKind::Boosting => &[("data", INPUT), ("own code", &[]), ("trees", &[Activity::Fit])],

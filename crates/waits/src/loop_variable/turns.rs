@@ -6,6 +6,8 @@ use trainmon_rates::levels::{BEYOND_CHANCE, BY_CHANCE, CLEARLY, EACH_MS, NEARLY_
 
 /// The rate covers the readings of this long, nanoseconds: about all that are kept while they come often.
 const RATE_SPAN_NS: u64 = 16_000_000_000;
+/// Between readings this far apart a loop takes a step, or a few, nanoseconds.
+const APART_NS: u64 = 700_000_000;
 /// A counter must have risen between at least this many pairs of readings.
 const RISES: usize = 3;
 /// The same for a variable that is known to count.
@@ -217,7 +219,7 @@ pub(super) fn rises_still(values: &[(u64, i64)]) -> bool {
     newest.clone().min() < newest.max()
 }
 
-/// The pairs of consecutive readings; `None` if too many values cannot be counts.
+/// The pairs of readings close to each other, and of consecutive ones further apart; `None` if too many values cannot be counts.
 fn pairs(values: &[(u64, i64)]) -> Option<Vec<Pair>> {
     let mut possible: Vec<(u64, i64)> =
         values.iter().copied().filter(|(_, value)| (0..=LARGEST_COUNT).contains(value)).collect();
@@ -226,7 +228,17 @@ fn pairs(values: &[(u64, i64)]) -> Option<Vec<Pair>> {
         return None;
     }
     without_peaks(&mut possible);
-    Some(consecutive(&possible))
+    let mut pairs = consecutive(&possible);
+    pairs.retain(|pair| pair.is_close());
+    let mut apart: Vec<(u64, i64)> = Vec::new();
+    for value in possible {
+        if apart.last().is_none_or(|last| value.0.saturating_sub(last.0) >= APART_NS) {
+            apart.push(value);
+        }
+    }
+    pairs.extend(consecutive(&apart));
+    pairs.sort_by_key(|pair| pair.ended_ns);
+    Some(pairs)
 }
 
 fn consecutive(values: &[(u64, i64)]) -> Vec<Pair> {
