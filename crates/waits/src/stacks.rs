@@ -98,6 +98,8 @@ pub struct ProcessStacks {
     pub mixed: bool,
     /// Samples of the thread that sends batches, and how many of them were sending.
     pub queue_thread: (u32, u32),
+    /// For a server: samples in which the user's code answered a request, in its first thread or others.
+    pub answering: u32,
     /// For a training process: samples of its other threads at work in Python, and how many of them show batches being
     /// made.
     pub aside: (u32, u32),
@@ -221,7 +223,10 @@ impl ProcessStacks {
             add_library(&mut self.libraries, server, samples);
         }
         let Some(answered) = answers::answered(window, patterns, self.calls.samples) else { return };
-        self.calls = answered.calls;
+        self.answering = (self.main.total() as f64 * answered.answering).round() as u32;
+        if !answered.calls.calls.is_empty() {
+            self.calls = answered.calls;
+        }
         for (name, samples) in answered.libraries {
             let known = self.libraries.entry(name.into()).or_default();
             *known = (*known).max(samples);

@@ -197,8 +197,9 @@ fn without_cause(case: &RuleInput<'_>) -> Judgment {
             "one thread computes, without workers, steps or a GPU: the job is still starting, or it trains on one CPU",
         )
     } else if case.window.does.kind == Some(JobKind::Serving) {
-        unknown()
-            .doubt("the server's first thread waits, while threads or processes that it hands requests to compute")
+        unknown().doubt(
+            "the server's first thread waits, while threads or processes that it hands requests to work or wait",
+        )
     } else {
         unknown().doubt("the loop neither computes nor waits for data, and no GPU of the job can be read")
     }

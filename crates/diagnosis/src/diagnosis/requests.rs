@@ -27,11 +27,12 @@ pub(super) fn waits(window: &Features, has_trained: bool) -> Option<(f64, Thresh
 }
 
 /// The same for a server, which waits where its library takes requests. What its threads and its other processes compute meanwhile
-/// are answers.
+/// are answers, and so is what its threads wait for on behalf of a request.
 fn waits_as_server(window: &Features) -> Option<f64> {
     let (chain, main) = (window.chain.as_ref()?, window.main.as_ref()?);
     let waits = chain.share(Purpose::Request) + chain.share(Purpose::Unknown);
     let computes = window.cpu.job.unwrap_or(0.0).max(main.cores());
-    let share = waits.min(1.0 - computes).min(window.device_idle());
+    let answering = window.loop_stacks().map_or(0.0, LoopStacks::answering);
+    let share = waits.min(1.0 - computes.max(answering)).min(window.device_idle());
     (share >= LARGER_HALF).then_some(share)
 }

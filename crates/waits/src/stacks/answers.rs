@@ -52,6 +52,9 @@ pub(super) struct AnsweringCode {
     pub calls: CallTree,
     /// The libraries of the table in them, with the samples of each.
     pub libraries: BTreeMap<&'static str, u32>,
+    /// Share of the time in which the user's code answers at least one request, whether it computes or waits, 0–1: exact for one request at
+    /// a time, else a bound.
+    pub answering: f64,
 }
 
 /// What answers requests, if the first thread serves. Its threads share the samples of the loop's thread.
@@ -60,16 +63,21 @@ pub(super) fn answered(window: &StackWindow, patterns: &[Pattern], samples: u32)
     let first = main_thread(window)?;
     server_of(first, &servers).filter(|(_, part)| *part >= 0.5)?;
     let mut answers: Vec<(&[u32], &StackCount)> = Vec::new();
+    let mut in_answers = 0_u64;
     for thread in &window.threads {
         for stack in &thread.stacks {
             // Further out, the first thread is where the server was started.
-            let below = match innermost(&stack.frames, &servers) {
+            let server = innermost(&stack.frames, &servers);
+            let below = match server {
                 Some((at, _)) => stack.frames.get(..at)?,
                 None if std::ptr::eq(thread, first) => continue,
                 None => &stack.frames[..],
             };
             let known = seen(window, patterns, stack);
             let is_own = known.iter().take(below.len()).any(|seen| is_user_code(&seen.frame.file));
+            if is_own && server.is_some() {
+                in_answers += u64::from(stack.samples);
+            }
             if is_own && !waits(&known) && !sleeps(&known) {
                 answers.push((below, stack));
             }
@@ -79,7 +87,9 @@ pub(super) fn answered(window: &StackWindow, patterns: &[Pattern], samples: u32)
     let index = |at: &u32| usize::try_from(*at).ok();
     let all: u64 = answers.iter().map(|(_, stack)| u64::from(stack.samples)).sum();
     let (mut before, mut given) = (0_u64, 0_u64);
-    let mut found = AnsweringCode { calls: CallTree::default(), libraries: BTreeMap::new() };
+    let rounds: u64 = first.stacks.iter().map(|stack| u64::from(stack.samples)).sum();
+    let answering = (in_answers as f64 / rounds.max(1) as f64).min(1.0);
+    let mut found = AnsweringCode { calls: CallTree::default(), libraries: BTreeMap::new(), answering };
     for (below, stack) in answers {
         before += u64::from(stack.samples);
         let until = before * u64::from(samples) / all.max(1);
@@ -96,7 +106,7 @@ pub(super) fn answered(window: &StackWindow, patterns: &[Pattern], samples: u32)
         }
     }
     found.calls = found.calls.cut();
-    (!found.calls.calls.is_empty()).then_some(found)
+    (!found.calls.calls.is_empty() || in_answers > 0).then_some(found)
 }
 
 #[cfg(test)]
@@ -136,6 +146,7 @@ mod tests {
         let names: Vec<_> = found.calls.calls.iter().map(|call| (&*call.function, call.samples)).collect();
         assert_eq!(names, [("do_GET", 50)]);
         assert_eq!(found.libraries.into_iter().collect::<Vec<_>>(), [("http.server", 50)]);
+        assert_eq!(found.answering, 1.0);
         assert_eq!(around_aside(&window, window.threads.get(1)), Some(("http.server", 1.0)));
         assert_eq!(around_aside(&window, window.threads.first()), None);
     }

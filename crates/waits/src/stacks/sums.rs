@@ -27,6 +27,7 @@ impl ProcessStacks {
             (&mut self.aside.0, more.aside.0),
             (&mut self.aside.1, more.aside.1),
             (&mut self.fits_aside, more.fits_aside),
+            (&mut self.answering, more.answering),
         ];
         counts.into_iter().for_each(|(sum, more)| *sum = sum.saturating_add(more));
         self.mixed |= more.mixed;

@@ -228,6 +228,11 @@ impl LoopStacks {
         self.shares.get(Activity::Graph) >= PHASE
     }
 
+    /// Share of the time in which a server's code answers requests, whether it computes or waits.
+    pub fn answering(&self) -> f64 {
+        f64::from(self.sum.answering) / self.sum.main.total().max(1) as f64
+    }
+
     /// Whether its other threads fit a library's model for longer than they make batches for it.
     pub fn fits_aside(&self) -> bool {
         self.fits_aside >= ENOUGH_SAMPLES_ASIDE && self.fits_aside > self.aside.1
