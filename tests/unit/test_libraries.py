@@ -82,6 +82,7 @@ PLACES: dict[str, list[str]] = {
     "spaCy": ["spacy/__init__.py"],
     "gensim": ["gensim/models/word2vec.py:Word2Vec"],
     "scikit-learn": ["sklearn/base.py"],
+    "scikit-learn prediction": ["sklearn/base.py"],
     "scikit-learn estimators with n_jobs": ["sklearn/ensemble/_forest.py:RandomForestClassifier"],
     "scikit-learn support vector machines": ["sklearn/svm/_classes.py:SVC", "sklearn/svm/_classes.py"],
     "scikit-learn gradient boosting": ["sklearn/ensemble/_hist_gradient_boosting/gradient_boosting.py"],

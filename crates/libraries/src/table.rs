@@ -832,6 +832,17 @@ pub(super) const LIBRARIES: &[Library] = &[
         ],
         page: "https://radimrehurek.com/gensim/models/word2vec.html",
     },
+    // scikit-learn 1.9.1: a model that is fitted already. A loop that fits comes after it.
+    Library {
+        name: "scikit-learn prediction",
+        shown_as: Some("scikit-learn"),
+        kind: Inference,
+        runs: code(SKLEARN, "predict predict_proba predict_log_proba decision_function kneighbors score_samples"),
+        counters: &[],
+        parts: &[],
+        settings: &[(SameAs, "scikit-learn")],
+        page: "https://scikit-learn.org/stable/computing/computational_performance.html#prediction-latency",
+    },
     // scikit-learn 1.9.1.
     Library {
         name: "scikit-learn",

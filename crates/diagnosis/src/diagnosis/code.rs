@@ -139,6 +139,11 @@ pub(super) fn hottest_functions(stacks: &ProcessStacks, share: impl Fn(u32) -> f
     functions(stacks.places.iter().filter(is_own), share, TOP)
 }
 
+/// The hottest of those that make batches.
+pub(super) fn hottest_loading(stacks: &ProcessStacks, share: impl Fn(u32) -> f64) -> Option<Hottest> {
+    functions(stacks.places.iter().filter(|place| place.activity.is_loading()), share, 1).pop()
+}
+
 /// The hottest of them apart from waits for the GPU and for other ranks, at its hottest line.
 pub(super) fn hottest_own(
     stacks: &ProcessStacks,

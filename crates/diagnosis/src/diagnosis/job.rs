@@ -115,8 +115,7 @@ impl JobDoes {
 /// The row for most of what the library inside computes, if it has one.
 fn way_to_compute(part_in: impl Fn(&str) -> f64, inside: Option<&'static Library>) -> Option<&'static Library> {
     let inside = inside?;
-    let ways =
-        Library::ALL.iter().filter(|way| way.computes() && way.base().is_some_and(|base| base.name == inside.name));
+    let ways = Library::ALL.iter().filter(|way| way.computes() && way.shown() == inside.shown());
     let most = ways.max_by(|a, b| part_in(a.name).total_cmp(&part_in(b.name)))?;
     (part_in(most.name) >= RUNS_THE_LOOP).then_some(most)
 }

@@ -45,7 +45,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
 fn judge(case: &RuleInput<'_>) -> Option<Judgment> {
     let main = case.main;
     let saving = main.shares.checkpoint.min(case.window.device_idle());
-    if !(saving >= CHECKPOINT && saving > case.lost) {
+    if !(saving >= CHECKPOINT && saving > case.lost.max(prepared(case))) {
         return None;
     }
     let mut judgment = Judgment::new(Cause::CheckpointWrite, BY_SAVING.at(saving));
@@ -66,6 +66,14 @@ fn judge(case: &RuleInput<'_>) -> Option<Judgment> {
         );
     }
     Some(judgment)
+}
+
+/// The loop's own work, if no model and no GPU was ever seen: what it saves is then what it makes.
+fn prepared(case: &RuleInput<'_>) -> f64 {
+    let trains =
+        |stacks: &LoopStacks| stacks.trains() || stacks.shares.of_model() >= HARDLY || case.known.has_trained;
+    let makes = case.main.stacks.as_ref().is_some_and(|stacks| !trains(stacks)) && !case.window.uses_gpu();
+    if makes && case.window.workers.is_none() { case.main.shares.host_busy } else { 0.0 }
 }
 
 /// The loop waits for the disk to take what it writes, but its stacks are hardly ever in code that saves state.

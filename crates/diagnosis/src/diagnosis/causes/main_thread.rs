@@ -103,8 +103,15 @@ fn on_the_cpu(case: &RuleInput<'_>) -> Option<Judgment> {
     let several = case.main.cores() >= COMPUTE_THREADS;
     let seen = model >= SEEN_MODEL;
     let leads = outside >= BUSY && lead >= error.max(AHEAD_OF_MODEL.value);
-    if !case.computes_on_cpu() || !leads || (several && !seen) || cpu_training::may_be_set_up(case) {
+    if !case.computes_on_cpu() || !leads || (several && !seen) {
         return None;
+    }
+    if cpu_training::may_be_set_up(case) {
+        // No model was seen at all, and it saves what a function of its own makes.
+        let own = stacks.own_function().is_some_and(|(_, share)| share >= WORTH_NAMING);
+        let makes = own && case.main.shares.checkpoint >= LOST_WAIT && case.window.goes_round();
+        let judgment = Judgment::new(Cause::MainThread, EVEN_CHANCE).meaning("its own code takes most of its time");
+        return makes.then(|| judgment.other(Cause::CpuTraining, PERHAPS, "its code may be the model"));
     }
     let sure = if seen { BY_LEAD_OVER_MODEL.at(lead) } else { BY_LEAD_OVER_MODEL.at(lead).min(EVEN_CHANCE.value) };
     let judgment =

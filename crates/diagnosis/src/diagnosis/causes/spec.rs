@@ -260,7 +260,8 @@ impl CauseSpec {
     /// The line of code to blame, and what spends time there: `Loop` for a cause of the workers where only the loop has stacks.
     pub(in crate::diagnosis) fn line<'a>(&self, window: &'a Features) -> Option<(CulpritPlace, &'a Hottest)> {
         let seen = window.loop_stacks();
-        let of_loop = || seen.and_then(LoopStacks::place_of_work);
+        let loads = self.class == Class::DataLoader;
+        let of_loop = || seen.and_then(if loads { LoopStacks::place_of_loading } else { LoopStacks::place_of_work });
         let of_workers = || {
             let each =
                 window.workers.iter().flat_map(|workers| &workers.each).filter_map(|worker| worker.hottest.as_ref());

@@ -7,7 +7,9 @@ use std::collections::{BTreeMap, HashMap};
 mod kind;
 
 use super::{Device, Span, WeightedMean};
-use crate::diagnosis::code::{SyncParts, at_lock_lines, hottest_functions, hottest_own, sleep_line, sync_lines};
+use crate::diagnosis::code::{
+    SyncParts, at_lock_lines, hottest_functions, hottest_loading, hottest_own, sleep_line, sync_lines,
+};
 use crate::diagnosis::parts::Hottest;
 use crate::diagnosis::place;
 use crate::diagnosis::thresholds::{
@@ -127,6 +129,8 @@ pub(in crate::diagnosis) struct LoopStacks {
     pub hottest: Vec<Hottest>,
     /// The hottest function apart from waits for the GPU and for other ranks.
     pub hottest_own: Option<Hottest>,
+    /// The hottest function that makes batches.
+    pub hottest_loading: Option<Hottest>,
     /// The path of its own time: at most three functions, outermost first.
     pub place: Vec<Hottest>,
     /// Lines that wait for the GPU.
@@ -204,9 +208,13 @@ impl LoopStacks {
         all >= ENOUGH_SAMPLES_ASIDE && f64::from(make) >= ALL_ALONG.value * f64::from(all)
     }
 
-    /// Share of its own code and share of the model, if both take a large part of its time.
+    /// Share of its own code and share of the model, if both take a large part of its time. Where a library computes by algorithms of
+    /// its own, Python code is the library's unless it is in a function of the user's.
     pub fn beside_the_model(&self) -> Option<(f64, f64)> {
-        let (own, model) = (self.shares.get(Activity::Python), self.shares.of_model());
+        let by_library = self.job().kind.is_some_and(|kind| !kind.moves_to_gpu());
+        let of_user = || self.own_function().map_or(0.0, |(_, share)| share);
+        let own = if by_library { of_user() } else { self.shares.get(Activity::Python) };
+        let model = self.shares.of_model();
         (own >= CLEARLY_LOST && model >= CLEARLY_LOST).then_some((own, model))
     }
 
@@ -266,6 +274,11 @@ impl LoopStacks {
         }
         let only_calls = |own: &&Hottest| place::only_calls(&self.sum.calls, own);
         if own.filter(only_calls).is_some() { innermost.or(own) } else { own }
+    }
+
+    /// The function to name for what it loads itself.
+    pub fn place_of_loading(&self) -> Option<&Hottest> {
+        self.hottest_loading.as_ref().filter(|place| place.share >= place::NAMED).or_else(|| self.place_of_work())
     }
 
     /// Share at lines that wait for the GPU.
@@ -358,6 +371,7 @@ impl LoopThread {
             samples: u32::try_from(total).unwrap_or(u32::MAX),
             hottest: hottest_functions(&sum, share),
             hottest_own: None,
+            hottest_loading: hottest_loading(&sum, share),
             place: place::path(&sum.calls, share),
             sync_lines: Vec::new(),
             blocked_waits: measured.split.device_sync >= LOST_WAIT,
