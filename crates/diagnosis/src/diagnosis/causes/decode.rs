@@ -20,6 +20,8 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     limits: "needs stacks: without them, the verdict is too-few-workers or cores-saturated. PIL reads and decodes \
         in one call, so on slow storage part of it is reading",
     advice: advice![
+        Ceiling "Raise num_workers"
+            => "the workers are busy, and CPUs are free", if stages::more_workers_gain;
         "Decode less: store images at the size training needs"
             => "decoding costs by the pixel, and the crop throws most pixels away";
         "Decode JPEGs at a fraction of their size: image.draft(\"RGB\", size) first"
@@ -31,6 +33,11 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     ],
     against: &[WORKERS_ARE_SLOW],
     place: CulpritPlace::Workers,
+    sharpen: |first, window| {
+        if stages::more_workers_gain(window) {
+            too_few_workers::sharpen(first, window);
+        }
+    },
     bound: |_, window| stages::bound(window, |stages| stages.decode),
     ..CauseSpec::in_class(Class::DataLoader)
 };

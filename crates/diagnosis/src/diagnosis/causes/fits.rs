@@ -6,6 +6,7 @@ use trainmon_waits::taxonomy::{Edge, End};
 
 thresholds! {
     SEVERAL = 1.2, "CPUs", "more than one thread uses, with what the runtime adds";
+    SMALL_TREES = 100.0, "trees/s", "starting and joining threads takes a good part of ten milliseconds with several levels in them";
     FREE_BEYOND = 0.75, "of the CPUs left to the job", "more threads or processes of the job could use the rest";
 }
 
@@ -39,7 +40,7 @@ pub(super) fn leaves_cpus_free(window: &Features) -> bool {
 pub(super) fn threads_leave_cpus_free(window: &Features) -> bool {
     let several = window.main.as_ref().is_some_and(|main| main.cores() >= SEVERAL);
     let as_many = window.cpu.active_threads.is_some_and(|threads| threads.round() >= window.cpu.usable());
-    several && as_many && leaves_cpus_free(window)
+    several && as_many && leaves_cpus_free(window) && !shares_small_trees(window)
 }
 
 /// There is no GPU, or none that takes the job's work over as it is.
@@ -60,6 +61,13 @@ pub(super) fn fills_cpus_for_good(window: &Features) -> bool {
 /// Its work stays on the CPUs, some are free, and the library is not in the table.
 pub(super) fn may_use_more_cpus(window: &Features) -> bool {
     stays_on_cpus(window) && !uses_most_cpus(window) && window.does.library.is_none()
+}
+
+/// Several threads share trees that take too little time each to be shared.
+pub(super) fn shares_small_trees(window: &Features) -> bool {
+    let several = window.main.as_ref().is_some_and(|main| main.cores() >= SEVERAL);
+    let counted = window.steps.counted.as_ref().filter(|counted| counted.unit == StepUnit::Tree);
+    several && counted.is_some_and(|counted| counted.per_s >= SMALL_TREES)
 }
 
 /// Callbacks, logs and metrics take a good part of the loop's time.

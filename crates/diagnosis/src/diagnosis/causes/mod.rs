@@ -82,7 +82,7 @@ pub(super) use texts::WAITS_FOR_BATCHES;
 use texts::*;
 use trainmon_base::stats::{percent, quantile, round};
 use trainmon_base::text::named_enum;
-use trainmon_libraries::{JobKind, JobSetting};
+use trainmon_libraries::{JobKind, JobSetting, StepUnit};
 use trainmon_waits::Wait;
 use trainmon_waits::stacks::Activity;
 use trainmon_waits::taxonomy::Purpose;

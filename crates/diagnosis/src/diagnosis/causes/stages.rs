@@ -10,6 +10,7 @@ use trainmon_base::stats::round;
 use trainmon_waits::taxonomy::{End, Purpose};
 
 thresholds! {
+    GAINS = 1.15, "times", "a smaller gain is within what two runs of the same program differ by";
     HALF_ACTIVE = 0.40, "share", "workers that are active less mostly keep up";
     MEANWHILE = 0.70, "share of input wait", "measured: 90% and more for batches that are slow to make, 50% for those that are slow to move";
 }
@@ -55,6 +56,12 @@ pub(super) fn more_workers_help(fed: Option<Loop>) -> bool {
         let most = found.speedup - 1.0 >= WORKERS_HELP.value * (fed.without_waits() - 1.0);
         found.workers > fed.workers && (most || found.speedup >= HELPFUL)
     })
+}
+
+/// Whether more workers on the CPUs that are free now gain more than two runs differ by, even if another change gains most.
+pub(super) fn more_workers_gain(window: &Features) -> bool {
+    let found = Loop::from_window(window).map(|fed| (fed.workers, fed.enough_workers()));
+    found.is_some_and(|(now, found)| found.workers > now && found.speedup >= GAINS)
 }
 
 /// The same on CPUs without other processes: the CPUs that these use now may be free in a minute. That makes it less certain that

@@ -73,7 +73,7 @@ fn meaning(workers: &Workers) -> String {
 }
 
 /// Says how many workers it takes, and what they gain.
-fn sharpen(first: &mut Advice, window: &Features) {
+pub(super) fn sharpen(first: &mut Advice, window: &Features) {
     let Some(workers) = &window.workers else { return };
     let more = |fed: Loop| Some(fed.enough_workers()).filter(|found| found.workers > workers.count);
     let fed = Loop::from_window(window);

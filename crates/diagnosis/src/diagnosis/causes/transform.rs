@@ -22,6 +22,8 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     limits: "needs stacks: without them, the verdict is too-few-workers or cores-saturated. A dataset that reads \
         in its own C code looks like a transform",
     advice: advice![
+        Ceiling "Raise num_workers"
+            => "the workers are busy, and CPUs are free", if stages::more_workers_gain;
         "Make the hottest function cheaper: uint8, after the crop"
             => "it takes the workers' time; fewer pixels and smaller types cost less, and so does a cheaper \
                 operation";
@@ -39,6 +41,10 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
 
 /// Names the hottest function.
 fn sharpen(first: &mut Advice, window: &Features) {
+    if stages::more_workers_gain(window) {
+        too_few_workers::sharpen(first, window);
+        return;
+    }
     if let Some((_, line)) = CAUSE.line(window) {
         first.title = format!("Make it cheaper: {line}");
     }
