@@ -302,6 +302,15 @@ impl Library {
         does.find(|(_, code)| code.is_at(file, function)).map(|(part, _)| *part)
     }
 
+    /// Whether a variable of this file's functions holds tokens, before and after some are added.
+    pub fn has_tokens(file: &str, variable: &str) -> bool {
+        let mut counters = Self::ALL.iter().flat_map(|library| library.counters);
+        counters.any(|counter| {
+            let is_in = || counter.code.files.split(", ").any(|tail| code::is_in(file, tail));
+            counter.unit == StepUnit::Token && counter.variable == variable && is_in()
+        })
+    }
+
     /// The counters of the function, with their places in the table: the first one that rises counts.
     pub fn counters(file: &str, function: &str) -> impl Iterator<Item = (usize, &'static Counter)> {
         let counters = Self::ALL.iter().flat_map(|library| library.counters).enumerate();

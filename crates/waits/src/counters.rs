@@ -1,5 +1,6 @@
 //! Which of a job's local variables may leave memory: those that count. Any other whole number could be a PIN or a card
-//! number, and is neither recorded nor shown. How far a loop has come is a count. The number of turns in all, where a variable beside a counter has a name for it, is kept.
+//! number, and is neither recorded nor shown. How far a loop has come is a count, and so is what moves and is called like one. The
+//! number of turns in all, where a variable beside a counter has a name for it, is kept.
 //!
 //! Readings are held back until a variable has counted up the way [`super::loop_variable`] requires of a step counter,
 //! by the very same rule. Then the readings so far are passed on at once, with the values of that variable alone, so
@@ -8,9 +9,9 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-use super::loop_variable::{LARGEST_COUNT, OLDEST_NS, READINGS, TOTALS, moves, rate};
+use super::loop_variable::{EPOCH, LARGEST_COUNT, OLDEST_NS, READINGS, TOTALS, moves, rate};
 use trainmon_libraries::Library;
-use trainmon_sample::locals::{LOOPS, UNKNOWN_TURNS};
+use trainmon_sample::locals::{COUNTS, LOOPS, UNKNOWN_TURNS};
 use trainmon_sample::{LocalsSample, ProcessId, Sample};
 
 /// Most numbers considered in one reading, the first thread's outermost ones first: they are kept for [`READINGS`].
@@ -78,10 +79,12 @@ impl LastReading {
         for (variable, value) in all {
             let values = self.values.entry(variable.clone()).or_default();
             values.push_back((read.began_ns, value));
-            let is_loop = LOOPS.contains(&&*variable.4);
+            let name = variable.4.to_lowercase();
+            let is_named =
+                LOOPS.contains(&&*name) || name.contains(EPOCH) || COUNTS.iter().any(|part| name.contains(part));
             let counts = |values: &mut VecDeque<_>| {
                 let values = values.make_contiguous();
-                if is_loop {
+                if is_named {
                     moves(values) || values.iter().any(|(_, value)| *value == UNKNOWN_TURNS)
                 } else {
                     rate(values).is_some()
@@ -126,6 +129,7 @@ fn variables(read: &LocalsSample) -> impl Iterator<Item = (Variable, i64)> + '_ 
 /// Whether it counts by the table of libraries.
 fn is_known((_, _, function, file, name): &Variable) -> bool {
     Library::counters(file, function).any(|(_, counter)| *counter.variable == **name)
+        || Library::has_tokens(file, name)
 }
 
 /// A reading reduced to the threads with counters, and to those counters; `None` if there are no counters.

@@ -131,8 +131,10 @@ pub(super) fn rate_of_nested(values: &[(u64, i64)], outer: &[(u64, i64)]) -> Opt
     let ((began_ns, first), (ended_ns, last)) = (*counted.first()?, *counted.last()?);
     let (turns, seconds) = (last.checked_sub(first)?, ended_ns.checked_sub(began_ns)? as f64 / 1e9);
     let per_s = turns as f64 / seconds;
-    let pairs = consecutive(values);
-    let is_known = turns >= LAP_TURNS && seconds > 0.0 && turns >= 2 * lap && has_no_unit(&pairs);
+    let pairs = consecutive(&counted);
+    let forward = pairs.iter().filter(|pair| pair.rise >= 0).count();
+    let is_nested = forward as f64 >= NEARLY_ALL * pairs.len() as f64 && has_no_unit(&consecutive(values));
+    let is_known = turns >= LAP_TURNS && seconds > 0.0 && turns >= 2 * lap && is_nested;
     let (seen, _) = sum(pairs.iter().copied().filter(|pair| pair.is_close() && pair.rise >= 0));
     (is_known && seen >= LEAST_TURNS && agrees_at_close_range(&pairs, per_s)).then_some(per_s)
 }
@@ -195,7 +197,9 @@ pub(super) fn lap(values: &[(u64, i64)]) -> Option<i64> {
     let seen = largest - least;
     let once =
         [largest, least].into_iter().filter(|end| possible().filter(|value| value == end).count() == 1).count();
-    let unseen = (once as f64 * seen as f64 / values.len() as f64).round() as i64;
+    // As for the largest of a row of numbers of which some were drawn: about as much is beyond it as lies between two of them.
+    let beyond = (seen as f64 / values.len() as f64 - 1.0).max(0.0);
+    let unseen = (once as f64 * beyond).round() as i64;
     (fell.count() > 1).then_some(seen + unseen + 1)
 }
 
