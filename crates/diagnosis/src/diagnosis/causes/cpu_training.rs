@@ -52,7 +52,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         Nothing "Use another algorithm" => "this one computes nearly all of the time", of Algorithm;
         Nothing "Use fewer threads"
             => "as many threads as CPUs compute and leave CPUs free: they wait for each other", if threads_leave_cpus_free, of FewerThreads;
-        Nothing "Use fewer threads"
+        Nothing "Use fewer threads for trees as small as these"
             => "each tree takes so little time that threads cost more than they share: measure with one", if shares_small_trees, of FewerThreads;
         Nothing "Use all CPUs" => "the job leaves CPUs free", if leaves_cpus_free, of Threads;
         Nothing "Look for an option of the library that sets its threads or processes"
