@@ -74,7 +74,7 @@ fn popups_survive_changes_of_size() {
             screen.resize(columns, rows);
             screen.answers(&format!("{columns}x{rows}"));
         }
-        assert!(screen.contents().contains(title), "{keys}: {}", screen.contents());
+        screen.wait_text(title);
         screen.send(ESC);
         screen.answers("Escape");
         screen.quit().assert_clean();
