@@ -764,7 +764,7 @@ pub(super) const LIBRARIES: &[Library] = &[
         shown_as: None,
         kind: Boosting,
         runs: code("catboost/core.py", "_train _fit train"),
-        counters: &[counter(code("catboost/core.py", "_train _fit train"), "time_left.tsv", Tree)],
+        counters: &[counter(code("catboost/core.py", "_train"), "time_left.tsv", Tree)],
         parts: &[(Fit, code("catboost/core.py", "_train")), (Forward, code("catboost/core.py", "_base_predict"))],
         settings: &[
             (Device, "Train on the GPU: task_type=\"GPU\""),

@@ -45,6 +45,8 @@ pub(super) const TOTALS: [&str; 16] = [
     "total_batches",
     "num_batches",
 ];
+/// A loop that turns less often may be over epochs, turns/s.
+const SLOW_PER_S: f64 = 1.0;
 /// Part of a name that marks passes over the data, which are not steps.
 pub(super) const EPOCH: &str = "epoch";
 /// Part of a name that marks what an iterator has handed out.
@@ -210,12 +212,27 @@ impl LoopVariable {
                 Some((by_laps.unwrap_or(per_s), name, rises_still(&values)))
             });
             let (per_s, name, turns) = rates.max_by(|a, b| a.0.total_cmp(&b.0))?;
+            if per_s < SLOW_PER_S && !is_named_as_count(name) && let Some(found) = self.find_inner(depth, frame, name) {
+                return Some(found);
+            }
             let place = self.turn_of(depth, frame, name);
             Some(FoundVariable {
                 steps: CountedSteps { place, ..by_name(per_s, name, frame) },
                 frame: (*frame).clone(),
                 turns,
             })
+        })
+    }
+
+    /// The innermost loop of a frame that begins anew with each turn of a slow variable whose name does not say what it counts: epochs.
+    fn find_inner(&self, depth: usize, frame: &FrameLocals, outer: &str) -> Option<FoundVariable> {
+        let outer = self.values(depth, frame, outer);
+        LOOPS.iter().rev().find_map(|name| {
+            let values = self.values(depth, frame, name);
+            let is_there = values.len() as f64 >= NEARLY_ALL * outer.len() as f64;
+            let per_s = if is_there && is_long(&values) { rate_of_nested(&values, &outer)? } else { return None };
+            let steps = CountedSteps { is_guess: true, ..by_name(per_s, name, frame) };
+            Some(FoundVariable { steps, frame: frame.clone(), turns: rises_still(&values) })
         })
     }
 
@@ -334,9 +351,15 @@ fn is_in_model(frame: &FrameLocals) -> bool {
     frame.function.rsplit('.').next() == Some("forward") || frame.file.ends_with("torch/nn/modules/module.py")
 }
 
+/// Whether its name says that it counts.
+fn is_named_as_count(name: &str) -> bool {
+    let lower = name.to_lowercase();
+    COUNTS.iter().any(|part| lower.contains(part))
+}
+
 /// Steps counted by a variable.
 fn by_name(per_s: f64, name: &str, frame: &FrameLocals) -> CountedSteps {
-    let is_guess = *frame.function == *MODULE && !COUNTS.iter().any(|part| name.to_lowercase().contains(part));
+    let is_guess = *frame.function == *MODULE && !is_named_as_count(name);
     CountedSteps { per_s, variable: shown(name, frame), place: None, unit: StepUnit::Step, is_guess }
 }
 
@@ -594,6 +617,18 @@ mod tests {
         let other = |s: f64| frame("train", &[("part", turns(s, 2.0)), ("step", turns(s, 41.0) % 15)]);
         let steps = found_in_bursts(move |s| vec![other(s)]);
         assert!(steps.is_none_or(|steps| steps.per_s < 3.0), "it does not begin anew with each part");
+    }
+
+    #[test]
+    fn a_slow_variable_of_any_name_around_a_loop_counts_epochs() {
+        let train = |name: &'static str, per_s: f64| {
+            let numbers = move |s: f64| [(name, turns(s, per_s) / 20), ("for loop", 1 + turns(s, per_s) % 20)];
+            let steps = found_in_bursts(move |s| vec![frame("train", &numbers(s))]).unwrap();
+            steps.per_s / per_s
+        };
+        assert!((train("itn", 12.0) - 1.0).abs() < 0.03, "batches");
+        assert!((train("step", 12.0) * 20.0 - 1.0).abs() < 0.1, "it says that it counts steps");
+        assert!((train("itn", 40.0) * 20.0 - 1.0).abs() < 0.1, "two turns a second may be steps of many parts");
     }
 
     #[test]
