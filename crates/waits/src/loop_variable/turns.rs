@@ -134,8 +134,10 @@ pub(super) fn rate_of_nested(values: &[(u64, i64)], outer: &[(u64, i64)]) -> Opt
     let pairs = consecutive(&counted);
     let forward = pairs.iter().filter(|pair| pair.rise >= 0).count();
     let is_nested = forward as f64 >= NEARLY_ALL * pairs.len() as f64 && has_no_unit(&consecutive(values));
+    // Pauses between laps make it slower than it is within one, and nothing makes it faster.
+    let (seen, briefly) = sum(consecutive(values).into_iter().filter(|pair| pair.is_close() && pair.rise >= 0));
+    let is_nested = is_nested && per_s * briefly <= (1.0 + CLEARLY) * seen as f64;
     let is_known = turns >= LAP_TURNS && seconds > 0.0 && turns >= 2 * lap && is_nested;
-    let (seen, _) = sum(pairs.iter().copied().filter(|pair| pair.is_close() && pair.rise >= 0));
     (is_known && seen >= LEAST_TURNS && agrees_at_close_range(&pairs, per_s)).then_some(per_s)
 }
 
