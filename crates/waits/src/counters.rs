@@ -9,9 +9,9 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-use super::loop_variable::{EPOCH, LARGEST_COUNT, OLDEST_NS, READINGS, TOTALS, moves, rate};
+use super::loop_variable::{EPOCH, LARGEST_COUNT, OLDEST_NS, READINGS, TOTALS, is_named_as_count, moves, rate};
 use trainmon_libraries::Library;
-use trainmon_sample::locals::{COUNTS, LOOPS, UNKNOWN_TURNS};
+use trainmon_sample::locals::{LOOPS, UNKNOWN_TURNS};
 use trainmon_sample::{LocalsSample, ProcessId, Sample};
 
 /// Most numbers considered in one reading, the first thread's outermost ones first: they are kept for [`READINGS`].
@@ -80,8 +80,7 @@ impl LastReading {
             let values = self.values.entry(variable.clone()).or_default();
             values.push_back((read.began_ns, value));
             let name = variable.4.to_lowercase();
-            let is_named =
-                LOOPS.contains(&&*name) || name.contains(EPOCH) || COUNTS.iter().any(|part| name.contains(part));
+            let is_named = LOOPS.contains(&&*name) || name.contains(EPOCH) || is_named_as_count(&name);
             let counts = |values: &mut VecDeque<_>| {
                 let values = values.make_contiguous();
                 if is_named {

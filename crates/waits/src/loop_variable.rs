@@ -355,7 +355,7 @@ fn is_in_model(frame: &FrameLocals) -> bool {
 }
 
 /// Whether its name says that it counts.
-fn is_named_as_count(name: &str) -> bool {
+pub(super) fn is_named_as_count(name: &str) -> bool {
     let lower = name.to_lowercase();
     COUNTS.iter().any(|part| lower.contains(part))
 }

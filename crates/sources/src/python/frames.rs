@@ -269,13 +269,18 @@ impl<'m> Threads<'m> {
         let size = size.min(STACK);
         let progress =
             self.objects.words(stack, size)?.into_iter().filter_map(|place| self.objects.progress(place & !MARKS));
-        let counts = progress.map(|progress| match progress {
-            Progress::Turns(turns) => turns,
-            Progress::Generator(generator) => self.generator(generator, within).unwrap_or(UNKNOWN_TURNS),
-            Progress::Object(object) => self.object(object, within).unwrap_or(UNKNOWN_TURNS),
-            Progress::Unknown => UNKNOWN_TURNS,
-        });
+        let counts = progress.map(|progress| self.turns(progress, within).unwrap_or(UNKNOWN_TURNS));
         Some(counts.take(LOOPS.len()).collect())
+    }
+
+    /// How many turns an iterator has handed out, if that is known.
+    fn turns(&self, progress: Progress, within: u32) -> Option<i64> {
+        match progress {
+            Progress::Turns(turns) => Some(turns),
+            Progress::Generator(generator) => self.generator(generator, within),
+            Progress::Object(object) => self.object(object, within),
+            Progress::Unknown => None,
+        }
     }
 
     /// How far an iterator of Python code has come: by what it counts, or by what it iterates over itself.
@@ -286,12 +291,7 @@ impl<'m> Threads<'m> {
         let within = within.checked_sub(1)?;
         let inner = self.objects.attributes(object, |name| ITERATORS.contains(&name));
         inner.into_iter().find_map(|(_, place)| {
-            match self.objects.progress(self.objects.memory.word(place)? & !MARKS)? {
-                Progress::Turns(turns) => Some(turns),
-                Progress::Generator(generator) => self.generator(generator, within),
-                Progress::Object(object) => self.object(object, within),
-                Progress::Unknown => None,
-            }
+            self.turns(self.objects.progress(self.objects.memory.word(place)? & !MARKS)?, within)
         })
     }
 
