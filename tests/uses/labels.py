@@ -37,6 +37,8 @@ class Use:
     fixable: bool = False
     #: The words of `advice` that $TALLY_FIXED=1 follows; () for all of them.
     follows: tuple[str, ...] = ()
+    #: What the program can do of its plan ($TALLY_FIXES): for each of these parts words, one of which is in the title of a step that means it.
+    plan: dict[str, tuple[str, ...]] = field(default_factory=dict)
     #: Attach to the process that counts, where it is not the one that was started.
     attach_counting: bool = False
 

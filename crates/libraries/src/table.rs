@@ -583,7 +583,8 @@ pub(super) const LIBRARIES: &[Library] = &[
         shown_as: None,
         kind: Training,
         runs: code("fastai/learner.py", "_do_fit _do_epoch_train all_batches"),
-        counters: &[counter(code("fastai/learner.py", "one_batch"), "i", Step)],
+        // Of the batches, `i` counts those of validation as well.
+        counters: &[counter(code("fastai/learner.py", "_do_fit"), "self.train_iter", Step)],
         parts: &[
             (Validation, code("fastai/learner.py", "_do_epoch_validate")),
             (Forward, code("fastai/learner.py", "_do_one_batch")),

@@ -17,7 +17,7 @@ use trainmon_rates::levels::NEARLY_ALL;
 use trainmon_sample::locals::{COUNTS, LOOPS, MODULE, UNKNOWN_TURNS};
 use trainmon_sample::{FrameLocals, LocalsSample, ProgressBar, ThreadLocals};
 pub(super) use turns::{LARGEST_COUNT, moves, rate};
-use turns::{is_long, lap, rate_of_counter, rate_of_laps, rate_of_nested, rises_still, unit_of};
+use turns::{is_long, lap, rate_of_calls, rate_of_counter, rate_of_laps, rate_of_nested, rises_still, unit_of};
 
 /// Most readings kept for one training process.
 pub(super) const READINGS: usize = 96;
@@ -134,6 +134,14 @@ impl LoopVariable {
             if counter.unit == StepUnit::Token {
                 self.without_prompts(&mut values, frame, counter.variable);
             }
+            let between_calls = || {
+                let mut within = values.iter().peekable();
+                let of_reading = |reading: &VariableReading| {
+                    let value = within.next_if(|(at_ns, _)| *at_ns == reading.at_ns).map(|(_, value)| *value);
+                    (reading.at_ns, value)
+                };
+                rate_of_calls(&self.kept.iter().map(of_reading).collect::<Vec<_>>())
+            };
             let total =
                 counter.total.and_then(|total| self.values_anywhere(frame, total).last().map(|(_, total)| *total));
             let depth = common.iter().position(|found| found.is_same_place(frame));
@@ -147,6 +155,7 @@ impl LoopVariable {
             };
             let of_units = |per_s: f64| per_s * unit as f64;
             let per_s = (self.rate_within(&scaled, outer).map(of_units))
+                .or_else(|| if counter.unit == StepUnit::Token { between_calls() } else { None })
                 .or_else(|| rate_of_counter(&values, total))
                 .or_else(|| by_laps().map(of_units))?;
             let variable = shown(counter.variable, frame);
@@ -673,6 +682,36 @@ mod tests {
             ..frame("Trainer._inner_training_loop", &[("self.state.global_step", turns(s, 3.0))])
         };
         assert_eq!(found_in_bursts(|s| vec![trains(s), generates(s), samples(s)]).unwrap().unit, StepUnit::Step);
+    }
+
+    #[test]
+    fn the_time_between_two_calls_that_generate_counts_as_well() {
+        // A call for 32 tokens takes 0.8 s, and what is done with the answer 0.5 s.
+        let frames = |s: f64| {
+            let file: Arc<str> = "/v/site-packages/transformers/generation/utils.py".into();
+            let ids = [("input_ids", 10 + turns((s % 1.3).min(0.8), 40.0))];
+            let sample = FrameLocals { file, ..frame("GenerationMixin._sample", &ids) };
+            let outside = FrameLocals { file: Arc::clone(&sample.file), ..frame("generate", &[("input_ids", 10)]) };
+            let calls = (s % 1.3 < 0.8).then_some([outside, sample]);
+            let check = frame("check", &[("distance", turns(s, 7.0) % 40)]);
+            let below = calls.map_or_else(|| vec![check], Vec::from);
+            [vec![frame("<module>", &[])], below].concat()
+        };
+        let tokens = found_in_bursts(frames).unwrap();
+        assert!((tokens.per_s / (32.0 / 1.3) - 1.0).abs() < 0.05, "{}", tokens.per_s);
+    }
+
+    #[test]
+    fn what_is_outside_may_rise_by_more_than_one_and_begin_anew_itself() {
+        // Forests of 10, 20, … 200 trees: ten are added with each turn.
+        let added = |s: f64| 10 + turns(s, 23.0) / 10 % 20 * 10;
+        let tree = |s: f64| FrameLocals {
+            file: "/v/site-packages/sklearn/ensemble/_forest.py".into(),
+            ..frame("_parallel_build_trees", &[("tree_idx", turns(s, 23.0) % 10), ("n_trees", 10)])
+        };
+        let found = found_in_bursts(|s| vec![frame("<module>", &[("trees", added(s))]), tree(s)]).unwrap();
+        assert_eq!(found.unit, StepUnit::Tree);
+        assert!((found.per_s / 23.0 - 1.0).abs() < 0.03, "{}", found.per_s);
     }
 
     #[test]

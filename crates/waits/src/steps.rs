@@ -15,6 +15,10 @@ const PREFETCH: u64 = 2;
 /// The burst at the start of a set of workers is over within this time, nanoseconds. It takes a few milliseconds.
 const SETTLE_NS: u64 = 500_000_000;
 
+/// A second loader that ends within this time was for validation, nanoseconds: the first one hands out nothing meanwhile. Two that
+/// feed the loop together stay.
+const ASIDE_NS: u64 = 10_000_000_000;
+
 /// Most lengths kept for one interval.
 pub(super) const LENGTHS: usize = 256;
 
@@ -39,15 +43,19 @@ pub(super) struct StepCounter {
     settling_since: Option<u64>,
     /// Indices handed out in this set's burst, whose steps come at the end of the epoch; `None` if unknown.
     burst: Option<u64>,
+    /// The reading before a second loader began beside the first.
+    beside: Option<(u64, u64)>,
 }
 
 impl StepCounter {
     /// Takes the readings (time in nanoseconds, counter) of one interval, in time order.
     pub(super) fn fold(&mut self, queue_threads: u32, readings: &[(u64, u64)]) -> Stepped {
-        let burst = self.burst(queue_threads, readings);
+        if self.is_joined(queue_threads, readings) {
+            self.beside = self.last;
+        }
         self.queue_threads = Some(queue_threads);
         let mut out = Stepped::default();
-        for (position, &(at, count)) in readings.iter().enumerate() {
+        for &(at, count) in readings {
             let before = self.last.replace((at, count));
             let Some((read_ns, before)) = before else {
                 if count <= PREFETCH.saturating_mul(queue_threads.into()) {
@@ -55,6 +63,15 @@ impl StepCounter {
                 }
                 continue;
             };
+            let began = self.beside.take_if(|(since, _)| count < before || at.saturating_sub(*since) > ASIDE_NS);
+            if let Some(steps) = began.and_then(|(_, began)| count.checked_sub(began))
+                && count < before
+            {
+                // It ended, and what it has handed out is gone from the sum.
+                out.steps = Some(out.steps.unwrap_or(0).saturating_add(steps));
+                self.last_rise = None;
+                continue;
+            }
             let Some(rise) = count.checked_sub(before) else {
                 let taken = self.burst.take().unwrap_or(PREFETCH.saturating_mul(queue_threads.into())).min(before);
                 out.steps = Some(out.steps.unwrap_or(0).saturating_add(taken));
@@ -71,9 +88,7 @@ impl StepCounter {
                 self.burst = Some(before);
             }
             out.steps.get_or_insert(0);
-            if rise > 0 && burst == Some(position) {
-                self.last_rise = Some(at);
-            } else if rise > 0 {
+            if rise > 0 && self.beside.is_none() {
                 out.steps = out.steps.map(|steps| steps.saturating_add(rise));
                 self.lengths(&mut out.lengths, at, rise);
                 let before = self.last_rise.replace(at);
@@ -91,23 +106,21 @@ impl StepCounter {
         self.last = readings.last().copied();
         self.last_rise = None;
         self.settling_since = None;
+        self.beside = None;
         self.queue_threads = Some(queue_threads);
     }
 
-    /// The number of feeding threads changed while the counter did not fall (a second loader started beside the first,
-    /// for validation): the largest rise is its prefetch, if it is at least one index per new thread.
-    fn burst(&self, queue_threads: u32, readings: &[(u64, u64)]) -> Option<usize> {
-        let more = queue_threads.checked_sub(self.queue_threads?).filter(|more| *more > 0)?;
-        let mut before = self.last?.1;
-        let mut largest = None;
-        for (position, &(_, count)) in readings.iter().enumerate() {
-            let rise = count.checked_sub(before)?;
-            before = count;
-            if largest.is_none_or(|(_, most)| rise > most) {
-                largest = Some((position, rise));
-            }
+    /// Whether a second loader began beside the first: there are more feeding threads while the counter did not fall, and it rose at
+    /// once by its prefetch, at least one index per new thread.
+    fn is_joined(&self, queue_threads: u32, readings: &[(u64, u64)]) -> bool {
+        let more = self.queue_threads.and_then(|before| queue_threads.checked_sub(before)).filter(|more| *more > 0);
+        let Some((more, (_, mut before))) = more.zip(self.last) else { return false };
+        let mut most = 0;
+        for &(_, count) in readings {
+            let Some(rise) = count.checked_sub(before) else { return false };
+            (before, most) = (count, most.max(rise));
         }
-        largest.filter(|(_, rise)| *rise >= u64::from(more).max(2)).map(|(position, _)| position)
+        most >= u64::from(more).max(2)
     }
 
     /// `rise` steps have ended since the last one; they share the time.
@@ -170,11 +183,20 @@ mod tests {
     fn a_second_loader_beside_the_first() {
         let mut counter = StepCounter::default();
         fold(&mut counter, 4, &[(0, 100), (100, 101)]);
-        let out = fold(&mut counter, 8, &[(200, 102), (220, 110), (300, 111)]);
-        assert_eq!(out.steps, Some(2));
-        // It ends: the sum falls back, nothing is made of it.
+        let out = fold(&mut counter, 8, &[(200, 102), (220, 110), (300, 111), (380, 125)]);
+        assert_eq!(out.steps, Some(0), "these may all be of the second one");
         let out = fold(&mut counter, 4, &[(400, 103), (420, 103), (500, 104)]);
-        assert_eq!(out.steps, Some(8 + 1), "the second loader's burst ends with it");
+        assert_eq!(out.steps, Some(2 + 1), "the first loader's, once the second one's are gone");
+        assert_eq!(fold(&mut counter, 4, &[(600, 106)]).steps, Some(2));
+    }
+
+    #[test]
+    fn a_second_loader_that_stays_feeds_the_loop() {
+        let mut counter = StepCounter::default();
+        fold(&mut counter, 4, &[(0, 100), (100, 101)]);
+        fold(&mut counter, 8, &[(200, 110), (9_000, 500)]);
+        let out = fold(&mut counter, 8, &[(10_200, 510), (10_300, 512)]);
+        assert_eq!(out.steps, Some(10 + 2));
     }
 
     #[test]

@@ -44,7 +44,7 @@ pub(super) fn advice(
     let of_row = |(row, title): (&&AdviceRow, &String)| Advice {
         title: with_pid(title, pid, window),
         why: row.why.into(),
-        speedup_at_most: if row.promise != Promise::Nothing { bound } else { None },
+        speedup_at_most: row.gain(window, bound),
         predicted_step_ms: None,
     };
     let mut advice: Vec<Advice> = rows.iter().zip(&titles).map(of_row).collect();

@@ -144,10 +144,11 @@ fn is_of_loop(finding: &Finding) -> bool {
     matches!(finding.cause, Some(Cause::MainThread | Cause::CpuTraining))
 }
 
-/// Steps. Turns of a loop that does not train are not steps.
+/// Steps. Turns of a loop that does not train are not steps; a server that has little to do answers requests.
 fn steps(judgment: &Judgment, window: &Features) -> Steps {
     let steps = &window.steps;
-    let rate = if judgment.class != Class::Idle { steps.rate() } else { None };
+    let is_of_server = steps.counted.as_ref().is_some_and(|counted| counted.unit == StepUnit::Request);
+    let rate = if judgment.class != Class::Idle || is_of_server { steps.rate() } else { None };
     let by_variable = || {
         let counted = steps.counted.as_ref()?;
         let is_loop = LOOPS.iter().any(|name| counted.variable.starts_with(name));

@@ -146,10 +146,19 @@ numbers! {
     throttled: Option<f64> = span.mean(|frame| frame.job.throttled_share);
     /// Threads of the job that were active.
     active_threads: Option<f64> = span.mean(|frame| frame.job.active_threads.map(f64::from));
+    /// Threads of the job that run or queue for a CPU at a time.
+    wanting: Option<f64> = span.mean(wanting);
     /// Active threads of each process that has any.
     threads_each: Option<f64> = span.mean(threads_each);
     /// Taken by the hypervisor, 0–1.
     steal: Option<f64> = span.share(|frame| frame.host.steal_pct);
+}
+
+/// Threads of the job that run or queue for a CPU at a time.
+fn wanting(frame: &Frame) -> Option<f64> {
+    let running = frame.job.cpu_pct? / 100.0;
+    let at_work = 1.0 - frame.job.run_delay_share?;
+    (at_work > 0.0).then(|| running / at_work)
 }
 
 /// Active threads for each process that has any.

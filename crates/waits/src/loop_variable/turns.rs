@@ -67,6 +67,12 @@ fn sum(pairs: impl Iterator<Item = Pair>) -> (i64, f64) {
     pairs.fold((0, 0.0), |(turns, seconds), pair| (turns + pair.rise, seconds + pair.seconds))
 }
 
+/// Those of the pairs that cover all of the time, once each. Close ones are of moments in which the counter was there: pauses have none.
+fn over_all_time(pairs: impl Iterator<Item = Pair> + Clone) -> impl Iterator<Item = Pair> {
+    let has_far = pairs.clone().any(|pair| !pair.is_close());
+    pairs.filter(move |pair| !has_far || !pair.is_close())
+}
+
 /// Counted per second by a variable that is known to count, up to `total` if that is known, and then anew; `None` before it rose a few
 /// times, or if it begins anew too often to tell how far it came in between.
 pub(super) fn rate_of_counter(values: &[(u64, i64)], total: Option<i64>) -> Option<f64> {
@@ -90,7 +96,7 @@ fn rate_of_pairs(mut pairs: Vec<Pair>, lap: Option<i64>) -> Option<f64> {
     let longest_s = pairs.iter().map(|pair| pair.seconds).fold(0.0, f64::max);
     let is_lap_too_short = lap.is_some_and(|lap| middle * longest_s > LARGEST_PART_OF_LAP * lap as f64);
     let begins_too_often = (all - pairs.len()) as f64 > BEGINS_ANEW * all as f64;
-    let (turns, seconds) = sum(pairs.iter().copied());
+    let (turns, seconds) = sum(over_all_time(pairs.iter().copied()));
     let is_known = rates.len() >= KNOWN_RISES && seconds > 0.0 && !begins_too_often && !is_lap_too_short;
     is_known.then(|| turns as f64 / seconds)
 }
@@ -117,22 +123,51 @@ pub(super) fn rate_of_laps(values: &[(u64, i64)], lap: i64) -> Option<f64> {
     (is_known && agrees).then(|| (turns + few) as f64 / (seconds + briefly))
 }
 
+/// Counted per second by a variable of calls, over the time in them and between them: `None` stands for a moment between two calls. A
+/// call counts from zero. `None` before a few calls were seen to end, or if some may have ended unseen.
+pub(super) fn rate_of_calls(values: &[(u64, Option<i64>)]) -> Option<f64> {
+    let within: Vec<(u64, i64)> = values.iter().filter_map(|(at_ns, value)| Some((*at_ns, (*value)?))).collect();
+    let rising = || consecutive(&within).into_iter().filter(|pair| pair.is_close() && pair.rise > 0);
+    let (counted, briefly) = sum(rising());
+    let (per_s, lap) = (counted as f64 / briefly, within.iter().map(|(_, value)| *value).max()?);
+    let (mut turns, mut seconds, mut calls) = (0.0, 0.0, 0);
+    for pair in values.windows(2) {
+        let [(began_ns, before), (ended_ns, after)] = *pair else { continue };
+        let length = ended_ns.checked_sub(began_ns)? as f64 / 1e9;
+        let is_over = before.is_some_and(|before| after.is_none_or(|after| after < before));
+        // How much was left of the call that ended is not known: no more than of the longest, and than it counts in that time.
+        let rest =
+            |before: i64| (per_s * length - after.unwrap_or(0) as f64).clamp(0.0, (lap - before).max(0) as f64);
+        turns += match before {
+            Some(before) if is_over => rest(before) + after.unwrap_or(0) as f64,
+            Some(before) => (after? - before) as f64,
+            None => after.unwrap_or(0) as f64,
+        };
+        calls += usize::from(is_over);
+        seconds += length;
+        if per_s * length > LARGEST_PART_OF_LAP * lap as f64 {
+            return None;
+        }
+    }
+    (calls >= RISES && rising().count() >= RISES && seconds > 0.0 && turns > 0.0).then(|| turns / seconds)
+}
+
 /// Turns per second of a loop that begins anew with each turn of the `outer` one, which counts the laps that end unseen; `None` if it
 /// does not, as readings close to each other show.
 pub(super) fn rate_of_nested(values: &[(u64, i64)], outer: &[(u64, i64)]) -> Option<f64> {
-    let lap = lap(values)?;
+    let (lap, each) = (lap(values)?, unit_of(outer));
     let mut outer = outer.iter().copied().peekable();
     let mut both = |(at_ns, value): &(u64, i64)| {
         while outer.next_if(|(other_ns, _)| other_ns < at_ns).is_some() {}
         let (_, laps) = outer.next_if(|(other_ns, _)| other_ns == at_ns)?;
-        Some((*at_ns, laps.checked_mul(lap)?.checked_add(*value)?))
+        Some((*at_ns, (laps / each).checked_mul(lap)?.checked_add(*value)?))
     };
     let counted: Vec<(u64, i64)> = values.iter().filter_map(&mut both).collect();
-    let ((began_ns, first), (ended_ns, last)) = (*counted.first()?, *counted.last()?);
-    let (turns, seconds) = (last.checked_sub(first)?, ended_ns.checked_sub(began_ns)? as f64 / 1e9);
-    let per_s = turns as f64 / seconds;
+    // What is outside may begin anew itself, now and then.
     let pairs = consecutive(&counted);
     let forward = pairs.iter().filter(|pair| pair.rise >= 0).count();
+    let (turns, seconds) = sum(pairs.iter().copied().filter(|pair| pair.rise >= 0));
+    let per_s = turns as f64 / seconds;
     let is_nested = forward as f64 >= NEARLY_ALL * pairs.len() as f64 && has_no_unit(&consecutive(values));
     // Pauses between laps make it slower than it is within one, and nothing makes it faster.
     let (seen, briefly) = sum(consecutive(values).into_iter().filter(|pair| pair.is_close() && pair.rise >= 0));
@@ -279,7 +314,7 @@ fn rises_by_ones(whole: &[Pair], middle: f64) -> bool {
 fn recent_rate(whole: &[Pair]) -> f64 {
     let newest_ns = whole.last().map_or(0, |pair| pair.ended_ns);
     let recent = whole.iter().rev().take_while(|pair| newest_ns.saturating_sub(pair.ended_ns) <= RATE_SPAN_NS);
-    let (turns, seconds) = sum(recent.copied());
+    let (turns, seconds) = sum(over_all_time(recent.copied()));
     turns as f64 / seconds
 }
 

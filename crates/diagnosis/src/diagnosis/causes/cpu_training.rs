@@ -37,24 +37,24 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     limits: "a GPU that cannot be seen (no NVML, another vendor's) makes a GPU job look like this. Preprocessing \
         with a machine-learning library can look like it too",
     advice: advice![
-        "Validate less often" => "validation takes a good part of the loop's time", if validates, of Validation;
+        "Validate less often" => "validation takes a good part of the loop's time", if validates, of Validation, gains without_validation;
         "Validate less often, or on part of the set"
-            => "validation takes a good part of the loop's time", if validates_by_its_own_code;
+            => "validation takes a good part of the loop's time", if validates_by_its_own_code, gains without_validation;
         "Move the model and its inputs to the GPU with .to(\"cuda\")"
             => "the CPU computes the steps; check torch.cuda.is_available()", if moves_to_gpu;
         "Train on the GPU" => "the CPU computes, and this machine has a GPU", if with_gpu, of Device;
         Nothing "Check that the installed torch is a CUDA build"
             => "a CPU-only build runs without any warning; torch.version.cuda is empty then", if moves_to_gpu;
-        "Generate faster" => "generating takes most of the time", if generates, of Generation;
-        "Step environments in processes" => "their steps take most of the time, one after the other", if steps_environments, of Environments;
-        Nothing "Make the loop's own work cheaper, or do it ahead in another process"
-            => "it takes about as much of each step as the model", if works_beside_its_model;
+        "Generate faster" => "generating takes most of the time", if generates, of Generation, gains without_generation;
+        "Step environments in processes" => "their steps take most of the time, one after the other", if steps_environments, of Environments, gains environments_in_processes;
+        "Make the loop's own work cheaper, or do it ahead in another process"
+            => "it takes about as much of each step as the model", if works_beside_its_model, gains without_own_work;
         Nothing "Use another algorithm" => "this one computes nearly all of the time", of Algorithm;
         Nothing "Use fewer threads"
             => "as many threads as CPUs compute and leave CPUs free: they wait for each other", if threads_leave_cpus_free, of FewerThreads;
         Nothing "Use fewer threads for trees as small as these"
             => "each tree takes so little time that threads cost more than they share: measure with one", if shares_small_trees, of FewerThreads;
-        Nothing "Use all CPUs" => "the job leaves CPUs free", if leaves_cpus_free, of Threads;
+        "Use all CPUs" => "the job leaves CPUs free", if leaves_cpus_free, of Threads, gains on_all_cpus;
         Nothing "Look for an option of the library that sets its threads or processes"
             => "the job leaves CPUs free", if may_use_more_cpus;
         Nothing "Use a machine with more CPUs, or compute less"

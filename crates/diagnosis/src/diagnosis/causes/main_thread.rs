@@ -41,12 +41,12 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     limits: "without stacks and without workers, loading in the loop looks the same \
         (data-loader/in-process-loading), and so does a wait for the GPU that spins",
     advice: advice![
-        "Validate less often" => "validation takes a good part of the loop's time", if validates, of Validation;
+        "Validate less often" => "validation takes a good part of the loop's time", if validates, of Validation, gains without_validation;
         "Validate less often, or on part of the set"
-            => "validation takes a good part of the loop's time", if validates_by_its_own_code;
-        "Generate faster" => "generating takes most of the time", if generates, of Generation;
+            => "validation takes a good part of the loop's time", if validates_by_its_own_code, gains without_validation;
+        "Generate faster" => "generating takes most of the time", if generates, of Generation, gains without_generation;
         "Step environments in processes"
-            => "the loop steps them one after the other, and nothing else runs meanwhile", if steps_environments, of Environments;
+            => "the loop steps them one after the other, and nothing else runs meanwhile", if steps_environments, of Environments, gains environments_in_processes;
         "Use another algorithm" => "it takes nearly all of the time", of Algorithm;
         "Make the loop's own work cheaper, or move it out of the step"
             => "nothing else of the step runs meanwhile";
@@ -71,8 +71,8 @@ const PREPARES_DATA: CauseSpec = CauseSpec {
     meaning: "the job's own code prepares data",
     advice: advice![
         "Compute on whole columns"
-            => "a Python function is called for each row or group", if calls_for_each_row, of Columns;
-        "Use more processes" => "one process works, and CPUs are free", if leaves_cpus_free, of Threads;
+            => "a Python function is called for each row or group", if calls_for_each_row, of Columns, gains without_each_row;
+        "Use more processes" => "one process works, and CPUs are free", if leaves_cpus_free, of Threads, gains on_all_cpus;
         "Make that work cheaper, or share it among processes" => "the job does one thing after the other";
         Nothing "Find the lines with `py-spy top --pid PID`"
             => "it names the functions that take the time", if without_stacks;
@@ -128,12 +128,18 @@ fn sharpen(first: &mut Advice, window: &Features) {
     let waits = communication::late_in_turn(window).unwrap_or(0.0);
     let place = window.loop_stacks().and_then(LoopStacks::place_of_work);
     if let Some(place) = place.filter(|place| place.share + waits >= WORTH_NAMING) {
-        let less = if reports_long(window) { "do it only every N steps" } else { "move it out of the step" };
+        // All that reports is left out then, not only what takes most of it.
+        let reports = if reports_long(window) {
+            window.loop_stacks().map(|seen| seen.shares.get(Activity::Report))
+        } else {
+            None
+        };
+        let less = if reports.is_some() { "do it only every N steps" } else { "move it out of the step" };
         first.title = format!("Make it cheaper, or {less}: {place}");
         if window.gpu.is_none() {
             first.why = "it makes each step longer, wherever the model runs".into();
         }
-        first.limit(window.without(place.share + waits));
+        first.limit(window.without(place.share.max(reports.unwrap_or(0.0)) + waits));
     }
 }
 

@@ -28,6 +28,7 @@ pub(super) mod cpu_training;
 mod decode;
 mod disk_bandwidth;
 pub(super) mod file_lock;
+mod gains;
 mod gil_contention;
 mod hand_over;
 mod host_device_sync;
@@ -71,6 +72,7 @@ use super::what_if::{self, Capacity, Loop, Prediction};
 use super::{account, job, place};
 pub(super) use fits::with_gpu;
 use fits::*;
+use gains::*;
 pub use judgment::Finding;
 pub(super) use judgment::Judgment;
 pub use names::{named, near};
@@ -88,14 +90,16 @@ use trainmon_waits::stacks::Activity;
 use trainmon_waits::taxonomy::Purpose;
 
 /// What to do and why, the most promising first. A promise other than the end of the cause precedes the title. A row that fits
-/// only some windows ends with their condition, and one that a library has its own words for with the setting that it is about.
+/// only some windows ends with their condition, one that a library has its own words for with the setting that it is about, and one that
+/// ends something else than the cause with what that gains.
 macro_rules! advice {
-    ($($($promise:ident)? $title:literal => $why:literal $(, if $fits:expr)? $(, of $setting:ident)?;)*) => {
+    ($($($promise:ident)? $title:literal => $why:literal $(, if $fits:expr)? $(, of $setting:ident)? $(, gains $gain:expr)?;)*) => {
         &[$(
             AdviceRow::new($title, $why)
                 $(.promising(Promise::$promise))?
                 $(.fitting($fits))?
                 $(.of_setting(JobSetting::$setting))?
+                $(.gaining($gain))?
         ),*]
     };
 }

@@ -140,6 +140,8 @@ pub struct AdviceRow {
     pub why: &'static str,
     /// What it gains at most.
     pub promise: Promise,
+    /// The same, where it ends something else than the cause.
+    pub(in crate::diagnosis) gain: Option<fn(&Features) -> Option<f64>>,
     /// Whether it fits a window: advice for a GPU needs one, for example.
     pub(in crate::diagnosis) fits: fn(&Features) -> bool,
     /// The setting of a library that it is about: the title is what the library in use says of it, and without one it does not fit.
@@ -162,7 +164,7 @@ pub enum Promise {
 impl AdviceRow {
     /// One that promises the end of the cause.
     pub const fn new(title: &'static str, why: &'static str) -> Self {
-        Self { title, why, promise: Promise::Cause, fits: |_| true, setting: None }
+        Self { title, why, promise: Promise::Cause, gain: None, fits: |_| true, setting: None }
     }
 
     /// One that the library in use has its own words for.
@@ -173,6 +175,20 @@ impl AdviceRow {
     /// One that fits only some windows.
     pub(in crate::diagnosis) const fn fitting(self, fits: fn(&Features) -> bool) -> Self {
         Self { fits, ..self }
+    }
+
+    /// One that ends something else than the cause.
+    pub(in crate::diagnosis) const fn gaining(self, gain: fn(&Features) -> Option<f64>) -> Self {
+        Self { gain: Some(gain), ..self }
+    }
+
+    /// What it gains at most, if the end of the cause gains `bound`.
+    pub(in crate::diagnosis) fn gain(&self, window: &Features, bound: Option<f64>) -> Option<f64> {
+        match self.gain {
+            Some(gain) => gain(window).filter(|gain| *gain > 1.0),
+            None if self.promise == Promise::Nothing => None,
+            None => bound,
+        }
     }
 
     /// The same with another promise.
