@@ -3,6 +3,7 @@
     python measure uses                        all programs of tests/uses
     python measure uses NAME… --secs 15        some of them, watched so long
     python measure uses --gain                 also the gain of the first advice, where the program can follow it
+    python measure uses --plan                 also what each step of the plan gains, where the program can follow it
 
 The programs need tests/requirements-uses.txt; those whose library is missing are skipped. The exit status is 1 if a verdict is sure and
 wrong, or if a program misses its own label.
@@ -21,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -32,15 +33,17 @@ from measure.paths import TESTS, TRAINMON
 from uses import tally
 from uses.labels import SILENCE, USES, Use
 from uses.training_labels import TRAINING
+from uses.two_labels import TWO
 from workloads.processes import cpu_seconds, descendants, die_with_parent, end_group, host_cpu_seconds
 
 NAME = "measure uses"
-PROGRAMS = (*USES, *TRAINING)
+PROGRAMS = (*USES, *TRAINING, *TWO)
 FOLDER = os.path.join(TESTS, "uses")
 #: A verdict with this confidence must be honest.
 SURE = 0.8
-#: A unit counts as counted within this error; a gain counts as within its bound that much above it.
-RATE_ERROR, GAIN_ERROR = 0.03, 0.05
+#: A unit counts as counted within this error; a gain counts as within its bound that much above it, and a step of a plan as true
+#: if it is that far from what was said.
+RATE_ERROR, GAIN_ERROR, PLAN_ERROR = 0.03, 0.05, 0.15
 #: Advice that promises less is not worth giving.
 LEAST_GAIN = 1.05
 #: Watching begins after so many units, which take at most so many seconds; and what trainmon may take beside the time that it watches.
@@ -158,6 +161,18 @@ def gain_kept(gain: float, bound: float) -> bool:
     return gain <= bound * (1 + GAIN_ERROR) and gain - 1 >= (bound - 1) / 2
 
 
+def parts_of_plan(use: Use, verdict: dict[str, Any]) -> list[tuple[str, float]]:
+    """The parts that the program fixes to follow the plan, with milliseconds of a step after each, up to the first that it cannot."""
+    found: list[tuple[str, float]] = []
+    for one in verdict.get("plan") or []:
+        title, step_ms = str(one.get("title") or "").lower(), one.get("step_ms")
+        part = next((part for part, words in use.plan.items() if any(word.lower() in title for word in words)), None)
+        if part is None or not step_ms or part in dict(found):
+            break
+        found.append((part, float(step_ms)))
+    return found
+
+
 def missing(use: Use) -> str | None:
     """The first package that the program imports and that is not installed."""
     with open(os.path.join(FOLDER, f"{use.name}.py"), encoding="utf-8") as file:
@@ -205,14 +220,15 @@ class Running:
 
 
 @contextmanager
-def running(use: Use, fixed: bool = False) -> Iterator[Running]:
-    """Starts a program once no other is measured on this machine, and kills it in the end."""
+def running(use: Use, fixed: bool = False, parts: Sequence[str] = ()) -> Iterator[Running]:
+    """Starts a program, with these parts fixed, once no other is measured on this machine, and kills it in the end."""
     parent = os.getpid()
     with open(LOCK, "a", encoding="ascii") as lock, tempfile.TemporaryDirectory(prefix="uses-", ignore_cleanup_errors=True) as folder:
         fcntl.flock(lock, fcntl.LOCK_EX)
         path = os.path.join(folder, "tally")
         tally.create(path)
-        env = {**os.environ, "TALLY": path, "TALLY_FIXED": "1" if fixed else "0", "CUDA_VISIBLE_DEVICES": "", "TMPDIR": folder}
+        fixes = {"TALLY_FIXED": "1" if fixed else "0", "TALLY_FIXES": ",".join(parts)}
+        env = {**os.environ, **fixes, "TALLY": path, "CUDA_VISIBLE_DEVICES": "", "TMPDIR": folder}
         with open(os.path.join(folder, "output.txt"), "wb") as output:
             process = subprocess.Popen(
                 [sys.executable, os.path.join(FOLDER, f"{use.name}.py")], cwd=folder, env=env, stdin=subprocess.DEVNULL,
@@ -254,9 +270,9 @@ def watched(use: Use, monitor: Monitor, seconds: float) -> tuple[dict[str, Any],
     return verdict, Truth.between(first, readings[-1], others)
 
 
-def rate_alone(use: Use, fixed: bool) -> float:
+def rate_alone(use: Use, fixed: bool, parts: Sequence[str] = ()) -> float:
     """Units per second of a program that nothing watches."""
-    with running(use, fixed) as program:
+    with running(use, fixed, parts) as program:
         program.wait()
         time.sleep(SETTLES_S)
         first = program.read()
@@ -269,6 +285,21 @@ def gained(use: Use) -> float:
     """How many times as fast it is once it follows the advice: the middle of two pairs."""
     pairs = [(rate_alone(use, False), rate_alone(use, True)) for _ in range(2)]
     return statistics.mean(after / before if before else 0.0 for before, after in pairs)
+
+
+def plan_lines(use: Use, verdict: dict[str, Any], sums: Sums) -> Iterator[str]:
+    """Follows the plan step by step. Before it, the program is measured as it is: what was said is said of what was seen."""
+    followed: list[str] = []
+    steps = parts_of_plan(use, verdict)
+    seen = (verdict.get("steps") or {}).get("per_s")
+    before = rate_alone(use, False) if steps and seen else 0.0
+    for part, step_ms in steps if before else ():
+        followed.append(part)
+        measured, planned = rate_alone(use, False, followed) / before, 1000 / step_ms / seen
+        right = sums.add("step of a plan", abs(planned / measured - 1) <= PLAN_ERROR if measured else False)
+        yield f"    with {', '.join(followed)} fixed {right}: {measured:.2f}× measured, {planned:.2f}× planned"
+    if use.plan and len(steps) < len(use.plan):
+        yield f"    the plan has {len(steps)} of {len(use.plan)} steps that the program can follow"
 
 
 class Sums:
@@ -326,7 +357,7 @@ def row(use: Use, verdict: dict[str, Any], truth: Truth, sums: Sums) -> list[str
     return lines
 
 
-def judged(use: Use, monitor: Monitor, seconds: float, gain: bool, sums: Sums) -> None:
+def judged(use: Use, monitor: Monitor, seconds: float, gain: bool, plan: bool, sums: Sums) -> None:
     """Runs one program and prints what came of it."""
     try:
         verdict, truth = watched(use, monitor, seconds)
@@ -341,8 +372,13 @@ def judged(use: Use, monitor: Monitor, seconds: float, gain: bool, sums: Sums) -
         if gain and followed(use, verdict):
             bound = first_advice(verdict).get("speedup_at_most")
             measured = gained(use)
-            kept = sums.add("gain", bound is not None and gain_kept(measured, bound))
-            lines.append(f"    gain {kept}: {measured:.2f}× measured, {f'at most {bound:.2f}×' if bound else 'nothing'} promised")
+            if bound:
+                kept = sums.add("gain", gain_kept(measured, bound))
+                lines.append(f"    gain {kept}: {measured:.2f}× measured, at most {bound:.2f}× promised")
+            else:
+                lines.append(f"    gain {measured:.2f}× measured, nothing promised")
+        if plan and use.plan:
+            lines += plan_lines(use, verdict, sums)
         print("\n".join(lines), flush=True)
     except (MonitorFailed, OSError, RuntimeError, ValueError) as error:
         sums.add("ran", False)
@@ -355,6 +391,7 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--secs", type=float, default=15.0, metavar="SECONDS", help="seconds to watch each [15]")
     parser.add_argument("--trainmon", default=TRAINMON, help="the program")
     parser.add_argument("--gain", action="store_true", help="also measure what following the first advice gains")
+    parser.add_argument("--plan", action="store_true", help="also measure what following the plan step by step gains")
     parser.add_argument("--list", action="store_true", help="list the programs, and run none")
     args = parser.parse_args(words)
     known = {use.name: use for use in PROGRAMS}
@@ -372,7 +409,7 @@ def main(words: list[str] | None = None) -> int:
             skipped += 1
             print(f"{use.name:26} skipped: {package} is not installed")
         else:
-            judged(use, monitor, args.secs, args.gain, sums)
+            judged(use, monitor, args.secs, args.gain, args.plan, sums)
     print("\n".join(["", *sums.lines(), *([f"skipped: {skipped}"] if skipped else [])]))
     failed = any(sums.right[column] < sums.of[column] for column in ("ran", "label true", "not sure and wrong"))
     return 1 if failed else 0

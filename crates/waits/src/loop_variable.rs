@@ -45,6 +45,8 @@ pub(super) const TOTALS: [&str; 16] = [
     "total_batches",
     "num_batches",
 ];
+/// Part of the readings in which it must be known how far a loop has come.
+const KNOWN_OFTEN: f64 = 0.25;
 /// A loop that turns less often may be over epochs, turns/s.
 const SLOW_PER_S: f64 = 1.0;
 /// Part of a name that marks passes over the data, which are not steps.
@@ -154,10 +156,12 @@ impl LoopVariable {
                 rate_of_laps(&scaled, total.map(|total| total / unit).or_else(|| lap(&scaled))?)
             };
             let of_units = |per_s: f64| per_s * unit as f64;
-            let per_s = (self.rate_within(&scaled, outer).map(of_units))
-                .or_else(|| if counter.unit == StepUnit::Token { between_calls() } else { None })
-                .or_else(|| rate_of_counter(&values, total))
-                .or_else(|| by_laps().map(of_units))?;
+            let by_outer = self.rate_within(&scaled, outer).map(of_units);
+            let per_s = if counter.unit == StepUnit::Token {
+                by_outer.or_else(between_calls)
+            } else {
+                by_outer.or_else(|| rate_of_counter(&values, total)).or_else(|| by_laps().map(of_units))
+            }?;
             let variable = shown(counter.variable, frame);
             let steps = CountedSteps { per_s, variable, place: None, unit: counter.unit, is_guess: false };
             Some(FoundVariable { steps, frame: frame.clone(), turns: rises_still(&values) })
@@ -272,8 +276,9 @@ impl LoopVariable {
             LOOPS.iter().rev().map(move |name| (*name, *frame, self.values(depth, frame, name)))
         });
         let nearly_always = |values: &[(u64, i64)]| values.len() as f64 >= NEARLY_ALL * self.kept.len() as f64;
-        let mut running =
-            loops.filter(|(_, _, values)| nearly_always(values) && (moves(values) || is_unknown(values)));
+        let always = loops.filter(|(_, _, values)| nearly_always(values));
+        let always = always.map(|(name, frame, values)| (name, frame, known_turns(values)));
+        let mut running = always.filter(|(_, _, values)| moves(values) || is_unknown(values));
         let mut within: Vec<&Arc<str>> = Vec::new();
         let (name, frame, values) = running.find(|(_, frame, values)| {
             within.push(&frame.file);
@@ -351,6 +356,13 @@ impl LoopVariable {
 fn may_count_steps(name: &str) -> bool {
     let lower = name.to_lowercase();
     !LOOPS.contains(&name) && !lower.contains(EPOCH) && !lower.split('_').any(|word| HANDED_OUT.contains(&word))
+}
+
+/// Without the moments in which it was not known how far a loop had come, if that is known often enough: not while a generator makes the
+/// next item, for example.
+fn known_turns(values: Vec<(u64, i64)>) -> Vec<(u64, i64)> {
+    let known: Vec<(u64, i64)> = values.iter().copied().filter(|(_, value)| *value != UNKNOWN_TURNS).collect();
+    if known.len() as f64 >= KNOWN_OFTEN * values.len() as f64 { known } else { values }
 }
 
 /// Whether it is not known how far a loop has come.

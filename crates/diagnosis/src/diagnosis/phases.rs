@@ -87,7 +87,8 @@ const ONLY_CHILDREN: &str = "this does not look like training: child processes d
 /// The job shows no sign of machine learning, and its children do most of its computing: a pool that renders, converts or
 /// simulates.
 fn only_others_compute(window: &Features) -> bool {
-    let learns = window.learns || window.gpu.is_some() || window.gpu_held || window.steps.count.is_some();
+    let is_known = window.learns || window.does.kind.is_some();
+    let learns = is_known || window.gpu.is_some() || window.gpu_held || window.steps.count.is_some();
     let pool = window.workers.as_ref().is_some_and(|workers| workers.unnamed);
     let own = window.main.as_ref().and_then(|main| main.cpu_pct).zip(window.cpu.job);
     !learns && pool && own.is_some_and(|(own, all)| own / 100.0 < LARGER_HALF.value * all)

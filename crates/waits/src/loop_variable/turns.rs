@@ -124,16 +124,20 @@ pub(super) fn rate_of_laps(values: &[(u64, i64)], lap: i64) -> Option<f64> {
 }
 
 /// Counted per second by a variable of calls, over the time in them and between them: `None` stands for a moment between two calls. A
-/// call counts from zero. `None` before a few calls were seen to end, or if some may have ended unseen.
+/// call counts from zero. Readings so far apart that a call may have ended unseen between them are left out; `None` before a few calls
+/// were seen to end between the others.
 pub(super) fn rate_of_calls(values: &[(u64, Option<i64>)]) -> Option<f64> {
     let within: Vec<(u64, i64)> = values.iter().filter_map(|(at_ns, value)| Some((*at_ns, (*value)?))).collect();
-    let rising = || consecutive(&within).into_iter().filter(|pair| pair.is_close() && pair.rise > 0);
-    let (counted, briefly) = sum(rising());
+    let rising = consecutive(&within).into_iter().filter(|pair| pair.is_close() && pair.rise > 0);
+    let (counted, briefly) = sum(rising);
     let (per_s, lap) = (counted as f64 / briefly, within.iter().map(|(_, value)| *value).max()?);
-    let (mut turns, mut seconds, mut calls) = (0.0, 0.0, 0);
+    let (mut turns, mut seconds, mut calls, mut pairs) = (0.0, 0.0, 0, 0);
     for pair in values.windows(2) {
         let [(began_ns, before), (ended_ns, after)] = *pair else { continue };
         let length = ended_ns.checked_sub(began_ns)? as f64 / 1e9;
+        if per_s * length > LARGEST_PART_OF_LAP * lap as f64 {
+            continue;
+        }
         let is_over = before.is_some_and(|before| after.is_none_or(|after| after < before));
         // How much was left of the call that ended is not known: no more than of the longest, and than it counts in that time.
         let rest =
@@ -143,13 +147,9 @@ pub(super) fn rate_of_calls(values: &[(u64, Option<i64>)]) -> Option<f64> {
             Some(before) => (after? - before) as f64,
             None => after.unwrap_or(0) as f64,
         };
-        calls += usize::from(is_over);
-        seconds += length;
-        if per_s * length > LARGEST_PART_OF_LAP * lap as f64 {
-            return None;
-        }
+        (calls, pairs, seconds) = (calls + usize::from(is_over), pairs + 1, seconds + length);
     }
-    (calls >= RISES && rising().count() >= RISES && seconds > 0.0 && turns > 0.0).then(|| turns / seconds)
+    (calls >= RISES && pairs >= 2 * LAP_PAIRS && turns > 0.0).then(|| turns / seconds)
 }
 
 /// Turns per second of a loop that begins anew with each turn of the `outer` one, which counts the laps that end unseen; `None` if it

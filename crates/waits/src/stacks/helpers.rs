@@ -41,7 +41,7 @@ pub(super) struct Aside {
     pub works: u32,
     /// Of these: making batches.
     pub makes_batches: u32,
-    /// Samples in what a library fits a model with.
+    /// Samples in what a library fits a model with, or in a model that makes no batches.
     pub fits: u32,
     /// The calls of those that make batches or fit a model.
     pub calls: CallTree,
@@ -53,7 +53,9 @@ pub(super) fn at_work(window: &StackWindow, patterns: &[Pattern], main: Option<&
     for (seen, samples) in at_work_aside(window, patterns, main) {
         let works = seen.iter().any(KnownFrame::is_user) && !sleeps(&seen);
         let makes = works && makes_what_is_trained_on(&seen);
-        let fits = has(&seen, Pattern::Is(Activity::Fit));
+        let runs_model =
+            |seen: &KnownFrame<'_>| matches!(seen.pattern, Pattern::Is(Activity::Forward | Activity::Generate));
+        let fits = has(&seen, Pattern::Is(Activity::Fit)) || !makes && seen.iter().any(runs_model);
         let counts = [(&mut aside.works, works), (&mut aside.makes_batches, makes), (&mut aside.fits, fits)];
         tally(samples, counts);
         if makes || fits {
