@@ -5,6 +5,7 @@ use trainmon_base::text::named_enum;
 use super::features::Features;
 use super::parts::Hottest;
 use super::thresholds::{HARDLY, LARGER_HALF};
+use trainmon_waits::taxonomy::Purpose;
 
 named_enum! {
     /// Of what a path through the code is.
@@ -35,7 +36,8 @@ pub(super) fn shown(window: &Features) -> (PlaceOf, Vec<Hottest>) {
     if let Some(stacks) = fits_aside.filter(|stacks| !stacks.place_aside.is_empty()) {
         return (PlaceOf::Threads, stacks.place_aside.clone());
     }
-    if !window.waits_lead() {
+    let for_pool = window.chain.as_ref().is_some_and(|chain| chain.share(Purpose::Process) >= LARGER_HALF.value);
+    if !window.waits_lead() && !for_pool {
         return (PlaceOf::Loop, of_loop());
     }
     let of_workers = window.workers.as_ref().map(|workers| workers.place.clone());

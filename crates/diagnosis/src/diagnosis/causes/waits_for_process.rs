@@ -114,15 +114,27 @@ fn sharpen(first: &mut Advice, window: &Features) {
 const PREPARES_ELSEWHERE: CauseSpec = CauseSpec {
     meaning: "another process prepares the data",
     advice: advice![
+        Nothing "Use more processes" => "CPUs are free, and more of them share the work", if pool_leaves_cpus_free, of Threads;
+        Nothing "Make the work of these processes cheaper" => "all of them compute, and the job waits for them", if with_workers;
         Nothing "Select the columns and filter the rows first"
-            => "the process that prepares the data then has less to do";
+            => "the process that prepares the data then has less to do", if without_workers;
         Nothing "Run more of these processes, or give each more CPUs"
             => "the job waits for as long as they work", if leaves_cpus_free;
     ],
-    sharpen: |_, _| {},
+    sharpen: |first, window| {
+        let place = window.workers.as_ref().and_then(|workers| workers.place.last());
+        if let Some(place) = place.filter(|_| !pool_leaves_cpus_free(window)) {
+            first.title = format!("Make it cheaper: {place}");
+        }
+    },
     special_case: |_| None,
     ..CAUSE
 };
+
+/// The job's own processes work, and there is room for more of them.
+fn pool_leaves_cpus_free(window: &Features) -> bool {
+    with_workers(window) && leaves_cpus_free(window)
+}
 
 /// The workers wait for it, not the loop.
 const BEHIND_WORKERS: CauseSpec = CauseSpec {
