@@ -305,12 +305,15 @@ pub(super) const LIBRARIES: &[Library] = &[
         ],
         page: "https://keras.io/api/utils/python_utils/#pydataset-class",
     },
-    // Gymnasium 1.4: environments one after the other in the loop's process.
+    // Gymnasium 1.4: environments one after the other in the loop's process, or each in one of its own.
     Library {
         name: "Gymnasium",
         shown_as: None,
         kind: ReinforcementLearning,
-        runs: code("gymnasium/vector/sync_vector_env.py", "step reset"),
+        runs: code(
+            "gymnasium/vector/sync_vector_env.py, gymnasium/vector/async_vector_env.py",
+            "step reset step_wait reset_wait",
+        ),
         counters: &[],
         parts: &[
             (EnvironmentWait, code("gymnasium/vector/async_vector_env.py", "step_wait reset_wait")),

@@ -53,6 +53,8 @@ const SLOW_PER_S: f64 = 1.0;
 pub(super) const EPOCH: &str = "epoch";
 /// Part of a name that marks what an iterator has handed out.
 const YIELDED: &str = "yielded";
+/// Part of a name of what changes the learning rate: it may do so with each step or with each epoch.
+const SCHEDULER: &str = "sched";
 /// Words in names of numbers that the system hands out in ascending order.
 const HANDED_OUT: [&str; 3] = ["pid", "tid", "inode"];
 
@@ -355,7 +357,8 @@ impl LoopVariable {
 /// Whether a variable of this name may count steps.
 fn may_count_steps(name: &str) -> bool {
     let lower = name.to_lowercase();
-    !LOOPS.contains(&name) && !lower.contains(EPOCH) && !lower.split('_').any(|word| HANDED_OUT.contains(&word))
+    let counts_passes = lower.contains(EPOCH) || lower.contains(SCHEDULER);
+    !LOOPS.contains(&name) && !counts_passes && !lower.split('_').any(|word| HANDED_OUT.contains(&word))
 }
 
 /// Without the moments in which it was not known how far a loop had come, if that is known often enough: not while a generator makes the

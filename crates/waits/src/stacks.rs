@@ -233,10 +233,14 @@ impl ProcessStacks {
         }
     }
 
-    /// Samples by activity. What reads is loading, once it was seen to take turns with the model: before that it may prepare the run.
+    /// Samples by activity. What reads is loading, once it was seen to take turns with the model: before that it may prepare the run. Where
+    /// a loader hands out the batches, it is none: an answer to what the loop has sent, for example.
     pub fn activities(&self) -> Activities {
+        use Activity::{LoaderStart, Receiving, Waiting};
         let mut activities = self.main;
-        if self.read_in_turn >= TURNS_SEEN {
+        let by_loader =
+            self.in_fetch > 0 || [LoaderStart, Receiving, Waiting].iter().any(|one| self.main.get(*one) > 0);
+        if self.read_in_turn >= TURNS_SEEN && !by_loader {
             activities.move_samples(Activity::Python, Activity::Load, self.reads);
         }
         activities

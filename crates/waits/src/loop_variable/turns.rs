@@ -163,10 +163,10 @@ pub(super) fn rate_of_nested(values: &[(u64, i64)], outer: &[(u64, i64)]) -> Opt
         Some((*at_ns, (laps / each).checked_mul(lap)?.checked_add(*value)?))
     };
     let counted: Vec<(u64, i64)> = values.iter().filter_map(&mut both).collect();
-    // What is outside may begin anew itself, now and then.
     let pairs = consecutive(&counted);
     let forward = pairs.iter().filter(|pair| pair.rise >= 0).count();
-    let (turns, seconds) = sum(pairs.iter().copied().filter(|pair| pair.rise >= 0));
+    // What is outside may begin anew itself, now and then: it falls by far more than a turn that was counted late.
+    let (turns, seconds) = sum(pairs.iter().copied().filter(|pair| pair.rise > -lap.saturating_mul(2)));
     let per_s = turns as f64 / seconds;
     let is_nested = forward as f64 >= NEARLY_ALL * pairs.len() as f64 && has_no_unit(&consecutive(values));
     // Pauses between laps make it slower than it is within one, and nothing makes it faster.

@@ -215,6 +215,12 @@ pub(super) fn holds_stored_arrays(file: &str) -> bool {
     ARRAY_FILES.split(", ").any(|tail| is_in(file, tail))
 }
 
+/// Whether the code in this file asks any server: for data, for a reward, or to take a metric.
+pub(super) fn asks_any_server(file: &str) -> bool {
+    const CLIENTS: &str = "/socket.py, /ssl.py, http/client.py, urllib/request.py, requests/, urllib3/, aiohttp/";
+    CLIENTS.split(", ").any(|tail| is_in(file, tail))
+}
+
 /// Whether the frame belongs to torch's mixed precision, or its line enters it: `with torch.autocast("cuda"):`. Read in torch
 /// 2.15; Lightning, Accelerate and Hugging Face's Trainer call these.
 pub(super) fn in_mixed_precision(frame: &StackFrame) -> bool {

@@ -1,7 +1,7 @@
 //! What a single stack says its thread was doing, by the patterns of its frames. The training loop and a worker's first
 //! thread are read by different rules, see [`rank_activity`] and [`worker_activity`].
 
-use super::patterns::{Pattern, holds_stored_arrays, pattern};
+use super::patterns::{Pattern, asks_any_server, holds_stored_arrays, pattern};
 use crate::taxonomy::Activity;
 use trainmon_base::text::is_one_of;
 use trainmon_libraries::code::{is_in, last_part};
@@ -230,8 +230,8 @@ pub(crate) fn is_in_loader(frame: &FrameLocals) -> bool {
     known || makes_batches(&[seen])
 }
 
-/// Whether the loop's own work reads data: in code that reads, or in a function of the user's that is named for it, and not for a
-/// model's state.
+/// Whether the loop's own work reads data: in code that reads what is stored, or in a function of the user's that is named for it, and
+/// not for a model's state.
 pub(super) fn reads_data(stack: &[KnownFrame<'_>]) -> bool {
     const STATE_WORDS: &str = "state checkpoint ckpt model models weights config args";
     let named = |seen: &KnownFrame<'_>| {
@@ -241,7 +241,10 @@ pub(super) fn reads_data(stack: &[KnownFrame<'_>]) -> bool {
             && words.next().is_some_and(|first| is_one_of("load read fetch download", first))
             && !words.any(|word| is_one_of(STATE_WORDS, word))
     };
-    stack.iter().any(|seen| seen.pattern == Pattern::Is(Activity::Load) || named(seen))
+    let reads = |seen: &KnownFrame<'_>| {
+        seen.pattern == Pattern::Is(Activity::Load) && !asks_any_server(&seen.frame.file) || named(seen)
+    };
+    stack.iter().any(reads)
 }
 
 /// Whether a function of torch or NumPy reads stored arrays.

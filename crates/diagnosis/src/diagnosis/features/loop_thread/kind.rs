@@ -17,7 +17,7 @@ impl LoopStacks {
         // In a loop that waits most of the time, few samples show the model at all.
         let learns = self.trains() || learned > 0.0 && learned >= OF_FORWARD * f64::from(seen(&[Activity::Forward]));
         // Steps of environments may take a small part of a loop that learns from them.
-        let acts = seen(&[Activity::Environment]) > 0;
+        let acts = seen(&[Activity::Environment]) > 0 || self.waits_for_environments();
         let generates = f64::from(seen(&[Activity::Generate])) >= TRAINS;
         let by_code = match (learns, acts) {
             (true, true) => Some(JobKind::ReinforcementLearning),
@@ -29,6 +29,12 @@ impl LoopStacks {
         let fits = f64::from(seen(&[Activity::Fit])) >= TRAINS;
         does.kind = does.kind.or(fits.then_some(JobKind::Fitting));
         does
+    }
+
+    /// Whether it was seen waiting for environments in other processes.
+    fn waits_for_environments(&self) -> bool {
+        let waits = |call: &CodeCall| Library::part(&call.file, &call.function) == Some(LibraryPart::EnvironmentWait);
+        self.sum.calls.calls.iter().any(waits)
     }
 
     /// The part of the samples in which a library of the table runs the loop.
