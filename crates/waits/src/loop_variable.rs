@@ -5,6 +5,7 @@
 //! Functions called from it may count as well, but they count samples of a batch or pieces of a step. Anything that
 //! makes a batch counts samples.
 
+mod named;
 mod turns;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -12,12 +13,16 @@ use std::sync::Arc;
 
 use super::frame::CountedSteps;
 use super::stacks::is_in_loader;
+pub(super) use named::{EPOCH, is_named_as_count};
+use named::{YIELDED, is_in_model, is_unknown, known_turns, may_count_steps};
 use trainmon_libraries::{Counter, Library, StepUnit};
 use trainmon_rates::levels::NEARLY_ALL;
-use trainmon_sample::locals::{COUNTS, LOOPS, MODULE, UNKNOWN_TURNS};
+use trainmon_sample::locals::{LOOPS, MODULE};
 use trainmon_sample::{FrameLocals, LocalsSample, ProgressBar, ThreadLocals};
 pub(super) use turns::{LARGEST_COUNT, moves, rate};
-use turns::{is_long, lap, rate_of_calls, rate_of_counter, rate_of_laps, rate_of_nested, rises_still, unit_of};
+use turns::{
+    is_long, lap, never_falls, rate_of_calls, rate_of_counter, rate_of_laps, rate_of_nested, rises_still, unit_of,
+};
 
 /// Most readings kept for one training process.
 pub(super) const READINGS: usize = 96;
@@ -45,18 +50,8 @@ pub(super) const TOTALS: [&str; 16] = [
     "total_batches",
     "num_batches",
 ];
-/// Part of the readings in which it must be known how far a loop has come.
-const KNOWN_OFTEN: f64 = 0.25;
 /// A loop that turns less often may be over epochs, turns/s.
 const SLOW_PER_S: f64 = 1.0;
-/// Part of a name that marks passes over the data, which are not steps.
-pub(super) const EPOCH: &str = "epoch";
-/// Part of a name that marks what an iterator has handed out.
-const YIELDED: &str = "yielded";
-/// Part of a name of what changes the learning rate: it may do so with each step or with each epoch.
-const SCHEDULER: &str = "sched";
-/// Words in names of numbers that the system hands out in ascending order.
-const HANDED_OUT: [&str; 3] = ["pid", "tid", "inode"];
 
 /// The frames of the loop's thread at one moment, outermost first.
 #[derive(Debug)]
@@ -200,10 +195,14 @@ impl LoopVariable {
     /// How fast something counts that begins anew with each turn of something in these frames, the innermost first.
     fn rate_within(&self, values: &[(u64, i64)], frames: &[&FrameLocals]) -> Option<f64> {
         lap(values)?;
-        frames.iter().enumerate().rev().find_map(|(depth, frame)| {
-            let outer = self.names(depth, frame).into_iter().map(|name| self.values(depth, frame, name));
-            outer.filter(|outer| moves(outer) && outer != values).find_map(|outer| rate_of_nested(values, &outer))
-        })
+        let within = |rises: bool| {
+            frames.iter().enumerate().rev().find_map(|(depth, frame)| {
+                let outer = self.names(depth, frame).into_iter().map(|name| self.values(depth, frame, name));
+                let mut fits = outer.filter(|outer| moves(outer) && outer != values && never_falls(outer) == rises);
+                fits.find_map(|outer| rate_of_nested(values, &outer))
+            })
+        };
+        within(true).or_else(|| within(false))
     }
 
     /// The values of a variable of a function, wherever it was called.
@@ -352,36 +351,6 @@ impl LoopVariable {
         };
         self.kept.iter().filter_map(value).collect()
     }
-}
-
-/// Whether a variable of this name may count steps.
-fn may_count_steps(name: &str) -> bool {
-    let lower = name.to_lowercase();
-    let counts_passes = lower.contains(EPOCH) || lower.contains(SCHEDULER);
-    !LOOPS.contains(&name) && !counts_passes && !lower.split('_').any(|word| HANDED_OUT.contains(&word))
-}
-
-/// Without the moments in which it was not known how far a loop had come, if that is known often enough: not while a generator makes the
-/// next item, for example.
-fn known_turns(values: Vec<(u64, i64)>) -> Vec<(u64, i64)> {
-    let known: Vec<(u64, i64)> = values.iter().copied().filter(|(_, value)| *value != UNKNOWN_TURNS).collect();
-    if known.len() as f64 >= KNOWN_OFTEN * values.len() as f64 { known } else { values }
-}
-
-/// Whether it is not known how far a loop has come.
-fn is_unknown(values: &[(u64, i64)]) -> bool {
-    values.iter().any(|(_, value)| *value == UNKNOWN_TURNS)
-}
-
-/// Whether it is a call of a model, whose loops are over its layers.
-fn is_in_model(frame: &FrameLocals) -> bool {
-    frame.function.rsplit('.').next() == Some("forward") || frame.file.ends_with("torch/nn/modules/module.py")
-}
-
-/// Whether its name says that it counts.
-pub(super) fn is_named_as_count(name: &str) -> bool {
-    let lower = name.to_lowercase();
-    COUNTS.iter().any(|part| lower.contains(part))
 }
 
 /// Steps counted by a variable.
@@ -714,6 +683,26 @@ mod tests {
         };
         let tokens = found_in_bursts(frames).unwrap();
         assert!((tokens.per_s / (32.0 / 1.3) - 1.0).abs() < 0.05, "{}", tokens.per_s);
+    }
+
+    #[test]
+    fn short_calls_for_tokens_are_counted_by_the_loop_around_them() {
+        // A call for 40 tokens begins with 30 ms for its prompt, which is one longer than the last one, up to 20.
+        for per_s in [80.0, 150.0] {
+            let call = 0.03 + 40.0 / per_s;
+            let frames = |s: f64| {
+                let (calls, within) = (turns(s, 1.0 / call), (s % call - 0.03).max(0.0));
+                let prompt = 12 + calls % 9;
+                let file: Arc<str> = "/v/site-packages/transformers/generation/utils.py".into();
+                let ids = [("input_ids", prompt + turns(within, per_s).min(39))];
+                let sample = FrameLocals { file, ..frame("GenerationMixin._sample", &ids) };
+                let outside =
+                    FrameLocals { file: Arc::clone(&sample.file), ..frame("generate", &[("input_ids", prompt)]) };
+                vec![frame("<module>", &[("n", calls + 1), ("for loop", calls + 2)]), outside, sample]
+            };
+            let tokens = found_in_bursts(frames).unwrap();
+            assert!((tokens.per_s * call / 40.0 - 1.0).abs() < 0.03, "{per_s}: {}", tokens.per_s * call / 40.0);
+        }
     }
 
     #[test]

@@ -233,8 +233,8 @@ impl ProcessStacks {
         }
     }
 
-    /// Samples by activity. What reads is loading, once it was seen to take turns with the model: before that it may prepare the run. Where
-    /// a loader hands out the batches, it is none: an answer to what the loop has sent, for example.
+    /// Samples by activity. What reads is loading, once it was seen to take turns with the model: before that it may prepare the run, and
+    /// where a loader hands out the batches, it reads something else, like an answer to what the loop has sent.
     pub fn activities(&self) -> Activities {
         use Activity::{LoaderStart, Receiving, Waiting};
         let mut activities = self.main;

@@ -24,6 +24,9 @@ const LAP_TURNS: i64 = 16;
 /// … where most of them are shorter than half a lap, and those up to this long rise as fast as the others, seconds: otherwise a lap may
 /// have ended unseen.
 const VERY_CLOSE_S: f64 = 0.1;
+/// So many turns are few enough to be counted from the first rise to the last one.
+const SLOW_TURNS: i64 = 3;
+const MOST_SLOW_TURNS: i64 = 40;
 /// At least this many turns of the loop must have been seen.
 const LEAST_TURNS: i64 = 6;
 /// The smallest part of the pairs in which a counter must rise: one that restarts every two seconds rises in half of
@@ -56,6 +59,11 @@ impl Pair {
         if self.rise < 0 { self.rise.saturating_add(lap) } else { self.rise }
     }
 
+    /// The moment between the two readings, seconds.
+    fn middle_s(self) -> f64 {
+        self.ended_ns as f64 / 1e9 - self.seconds / 2.0
+    }
+
     /// Whether the readings are close enough to show if the variable rises by ones or in lumps.
     fn is_close(self) -> bool {
         self.seconds < SHORT_INTERVAL_S
@@ -80,7 +88,9 @@ pub(super) fn rate_of_counter(values: &[(u64, i64)], total: Option<i64>) -> Opti
     let mut pairs = pairs(values)?;
     pairs.retain(|pair| newest_ns.saturating_sub(pair.ended_ns) <= RATE_SPAN_NS);
     let lap = total.or_else(|| lap(values));
-    rate_of_pairs(pairs.clone(), lap).filter(|per_s| lap.is_none() || agrees_at_close_range(&pairs, *per_s))
+    let per_s =
+        rate_of_pairs(pairs.clone(), lap).filter(|per_s| lap.is_none() || agrees_at_close_range(&pairs, *per_s))?;
+    Some(rate_between_rises(values).filter(|exact| are_near(*exact, per_s)).unwrap_or(per_s))
 }
 
 fn rate_of_pairs(mut pairs: Vec<Pair>, lap: Option<i64>) -> Option<f64> {
@@ -201,7 +211,8 @@ pub(crate) fn rate(values: &[(u64, i64)]) -> Option<f64> {
     let long_runs = !begins_anew || turns as f64 >= LONG_RUN * rises.len() as f64;
     let counts = often && long_runs && middle <= EACH_MS && rises_by_ones(&whole, middle);
     if !counts || !begins_anew {
-        return counts.then(|| recent_rate(&whole));
+        let exact = |per_s: f64| rate_between_rises(values).filter(|exact| are_near(*exact, per_s)).unwrap_or(per_s);
+        return counts.then(|| exact(recent_rate(&whole)));
     }
     let (all, lap) = (pairs.clone(), lap(values));
     let longest_s = pairs.iter().map(|pair| pair.seconds).fold(0.0, f64::max);
@@ -215,6 +226,11 @@ pub(crate) fn rate(values: &[(u64, i64)]) -> Option<f64> {
         None => recent_rate(&whole),
     };
     if agrees_at_close_range(&all, per_s) { Some(per_s) } else { rate_of_laps(values, lap?) }
+}
+
+/// Whether two rates differ by no more than a turn at each end makes of few turns.
+fn are_near(one: f64, other: f64) -> bool {
+    (one / other - 1.0).abs() <= CLEARLY
 }
 
 /// Whether readings close to each other show about this rate, too, as far as there are enough: otherwise a counter began anew unseen
@@ -243,6 +259,11 @@ pub(super) fn lap(values: &[(u64, i64)]) -> Option<i64> {
 /// Whether a loop turns at all.
 pub(crate) fn moves(values: &[(u64, i64)]) -> bool {
     values.iter().any(|(_, value)| Some(*value) != values.first().map(|(_, first)| *first))
+}
+
+/// Whether it does not begin anew.
+pub(super) fn never_falls(values: &[(u64, i64)]) -> bool {
+    values.is_sorted_by_key(|(_, value)| *value)
 }
 
 /// Whether a loop gets beyond a few turns.
@@ -308,6 +329,21 @@ fn rises_by_ones(whole: &[Pair], middle: f64) -> bool {
     let close = whole.iter().filter(|pair| pair.is_close() && pair.seconds * middle >= FEW_TURNS);
     let (unmoved, all) = close.fold((0, 0), |(unmoved, all), pair| (unmoved + usize::from(pair.rise == 0), all + 1));
     has_no_unit(whole) && (unmoved < 2 || 2 * unmoved <= all)
+}
+
+/// Counted per second from the first rise to the last one, for a counter so slow that one turn more or less is a good part of them; `None`
+/// for others.
+fn rate_between_rises(values: &[(u64, i64)]) -> Option<f64> {
+    let newest_ns = values.last()?.0;
+    let recent = values.iter().copied().skip_while(|(at_ns, _)| newest_ns.saturating_sub(*at_ns) > RATE_SPAN_NS);
+    let recent: Vec<(u64, i64)> = recent.collect();
+    let mut rises = consecutive(&recent).into_iter().filter(|pair| pair.rise > 0);
+    let (first, last) = (rises.next()?, rises.last()?);
+    let turns = recent.last()?.1 - recent.iter().find(|(at_ns, _)| *at_ns == first.ended_ns)?.1;
+    // It rose at any moment between two readings.
+    let seconds = last.middle_s() - first.middle_s();
+    let is_slow = (SLOW_TURNS..=MOST_SLOW_TURNS).contains(&turns);
+    (is_slow && never_falls(&recent) && seconds > 0.0).then(|| turns as f64 / seconds)
 }
 
 /// Turns per second over the newest of the pairs, which have nonzero lengths.

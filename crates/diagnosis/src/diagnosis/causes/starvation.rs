@@ -13,7 +13,7 @@ thresholds! {
     QUEUES_NOT = 0.30, "of the strength of queueing", "full CPUs without queueing: the work just fits, and it is less clear what would gain from free CPUs";
     AT_WORK = 0.30, "share", "workers that want a CPU for less hardly work, so full CPUs are not their problem";
     OF_THE_JOB = 0.50, "of the job's use", "other processes that use less than half as much leave the job the larger part";
-    AT_ONCE = 1.25, "threads that run or queue at a time, per CPU", "fewer leave nothing to take turns about: others' work beside them makes as much";
+    WANT_AT_ONCE = 1.25, "threads that run or queue at a time, per CPU", "fewer leave nothing to take turns about: others' work beside them makes as much";
     OWN_THREADS = 2.0, "threads per process", "one is the process's own; fewer than two on average are a crowd of processes";
 }
 
@@ -162,7 +162,7 @@ pub(super) fn queueing(case: &RuleInput<'_>) -> Option<Queueing> {
     };
     // Many threads that take turns and leave CPUs free are not too many, nor are those that fill the CPUs, but hardly ever want to run
     // at once.
-    let at_once = cpu.wanting.is_none_or(|wanting| wanting >= AT_ONCE.value * cores);
+    let at_once = cpu.wanting.is_none_or(|wanting| wanting >= WANT_AT_ONCE.value * cores);
     let too_many = full && at_once || wanted.is_mostly_queueing();
     let active = cpu.active_threads.unwrap_or(0.0) >= OVERSUBSCRIBED.value * cores;
     let crowded = if too_many && active { Some(by) } else { None };
