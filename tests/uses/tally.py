@@ -23,6 +23,14 @@ SLOT = HEAD.size + PARTS * PART.size
 #: True where the program is to follow the advice that is right for it.
 fixed = os.environ.get("TALLY_FIXED") == "1"
 
+#: The parts of the advice that the program is to follow, by their names with commas between them.
+_fixes = frozenset(os.environ.get("TALLY_FIXES", "").split(",")) - {""}
+
+
+def fixes(name: str) -> bool:
+    """Whether the program is to do what makes this part short, as its plan says."""
+    return name in _fixes
+
 
 class _Slot:
     """This process's part of the file."""
