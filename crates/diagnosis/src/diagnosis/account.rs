@@ -4,7 +4,7 @@
 //! Its entries are the paths of the chain, which add up to the loop's time and agree with its split. A group says what has to
 //! change for its paths to vanish.
 
-use super::features::{Chain, Features};
+use super::features::{Chain, Features, LoopStacks};
 use super::thresholds::*;
 use trainmon_base::stats::round;
 use trainmon_waits::taxonomy::Purpose;
@@ -28,8 +28,10 @@ impl Account {
             let unknown = chain.lost(Purpose::Unknown);
             let waits = window.waits_elsewhere().map(|purpose| (purpose, chain.lost(purpose)));
             // A loop that streams its own data waits for data.
-            let loads =
-                |lost: f64| window.loop_stacks().is_some_and(|stacks| stacks.loading() > LARGER_HALF.value * lost);
+            let loads = |lost: f64| {
+                let seen = |stacks: &&LoopStacks| stacks.loading() > LARGER_HALF.value * lost;
+                window.loop_stacks().filter(seen).is_some_and(|stacks| !stacks.waits_beside_loading(lost))
+            };
             groups.extend(
                 waits.filter(|(purpose, lost)| *lost >= unknown && !(*purpose == Purpose::Remote && loads(*lost))),
             );

@@ -8,9 +8,14 @@ use super::advice::first_title;
 use super::causes::{Cause, Judgment};
 use super::features::Features;
 use super::parts::Advice;
+use super::thresholds::*;
 use trainmon_base::stats::round;
 use trainmon_base::text::format::step_time;
 use trainmon_libraries::StepUnit;
+
+thresholds! {
+    WORTH_A_STEP = 1.05, "times", "a smaller gain is within the noise of a step's length";
+}
 
 /// One thing to do, after those before it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -48,17 +53,24 @@ pub(super) fn plan(judgment: &Judgment, advice: &[Advice], window: &Features) ->
     };
     let mut plan = vec![step(first.title.clone(), gain)];
     let mut lost = 1.0 - 1.0 / gain;
-    let limits = judgment.others.iter().filter_map(|other| Some((other, other.cause?, other.share?)));
-    // Threads wait for the interpreter lock because of what the other limits are.
     // The model's own computing does not vanish.
-    let limits = limits
-        .filter(|(_, cause, share)| *share >= OF_TWO && !matches!(*cause, Cause::GilContention | Cause::CpuTraining));
+    let model = window.loop_stacks().filter(|_| window.gpu.is_none()).map_or(0.0, |stacks| stacks.shares.of_model());
+    let limits = judgment.others.iter().filter_map(|other| Some((other, other.cause?, other.share?)));
+    let by_first = lost;
+    // What the loop does beside its model is the first thing to do already.
+    let is_first = |cause: Cause, share: f64| {
+        let beside = judgment.cause == Some(Cause::CpuTraining) && cause == Cause::MainThread;
+        beside && by_first >= LARGER_HALF.value * share
+    };
+    // Threads wait for the interpreter lock because of what the other limits are.
+    let is_whole = |cause: Cause| !matches!(cause, Cause::GilContention | Cause::CpuTraining);
+    let limits = limits.filter(|(_, cause, share)| *share >= OF_TWO && is_whole(*cause) && !is_first(*cause, *share));
     for (other, cause, share) in limits {
-        lost += share;
+        lost = (lost + share).min((1.0 - model).max(lost));
         let title = first_title(cause.spec_in(other.class).for_window(window), window);
         let speedup = window.without(lost.min(1.0));
         let before = plan.last().map_or(1.0, |last| last.speedup_at_most);
-        if let Some(title) = title.filter(|_| speedup > before) {
+        if let Some(title) = title.filter(|_| speedup >= WORTH_A_STEP.value * before) {
             plan.push(step(title, speedup));
         }
     }

@@ -17,7 +17,7 @@ const MOST_CALLS: usize = 96;
 /// The smallest part of a window's samples that is kept.
 const LEAST_VISIBLE: f64 = 0.04;
 
-/// Functions that only pass a call on. Read in torch 2.15, functools, joblib 1.6 and scikit-learn 1.9.
+/// Functions that only pass a call on. Read in torch 2.15, functools, joblib 1.6, scikit-learn 1.9 and fastai 2.8.
 const PASS_ON: &[Code] = &[
     Code::new("torch/nn/modules/module.py", "_call_impl _wrapped_call_impl __call__"),
     Code::new("torch/utils/_contextlib.py, torch/_dynamo/eval_frame.py, torch/_compile.py", ""),
@@ -36,6 +36,8 @@ const PASS_ON: &[Code] = &[
     Code::new("joblib/", ""),
     Code::new("transformers/utils/generic.py, transformers/modeling_layers.py", ""),
     Code::new("accelerate/utils/operations.py", "forward __call__"),
+    Code::new("fastai/learner.py", "_with_events __call__ _call_one"),
+    Code::new("fastai/callback/core.py", "__call__"),
     Code::new("site-packages/", "wrapper wrapped inner <lambda> _inner wrapped_func inner_f"),
     Code::new("dist-packages/", "wrapper wrapped inner <lambda> _inner wrapped_func inner_f"),
 ];

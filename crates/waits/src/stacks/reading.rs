@@ -94,7 +94,9 @@ pub(super) fn rank_activity(stack: &[KnownFrame<'_>]) -> Activity {
     };
     // The model's forward passes below are those of generating.
     let known = if has(Pattern::Is(Activity::Generate)) { Some(Activity::Generate) } else { innermost() };
-    let saves = || stack.iter().any(|seen| seen.may_name() && named_for_saving(&seen.frame.function));
+    let saves = || {
+        writes_through(stack) || stack.iter().any(|seen| seen.may_name() && named_for_saving(&seen.frame.function))
+    };
     let syncs = near_leaf(stack).any(|seen| named_for_sync(last_part(&seen.frame.function)));
     match known {
         Some(Activity::Report) | None if saves() => Activity::Checkpoint,
@@ -114,6 +116,12 @@ pub(super) fn rank_activity(stack: &[KnownFrame<'_>]) -> Activity {
         None if near_leaf(stack).any(|seen| copies_to_device(seen.frame)) => Activity::Copy,
         None => Activity::Python,
     }
+}
+
+/// Whether the innermost line is the user's own and waits until the disk has what was written.
+fn writes_through(stack: &[KnownFrame<'_>]) -> bool {
+    let text = stack.first().filter(|leaf| leaf.is_user()).and_then(|leaf| leaf.frame.text.as_deref());
+    text.is_some_and(|text| has_one_of("fsync( fdatasync(", text))
 }
 
 /// Whether a stack is at a line that sleeps.

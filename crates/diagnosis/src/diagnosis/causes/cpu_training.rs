@@ -47,8 +47,10 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
             => "a CPU-only build runs without any warning; torch.version.cuda is empty then", if moves_to_gpu;
         "Generate faster" => "generating takes most of the time", if generates, of Generation, gains without_generation;
         "Step environments in processes" => "their steps take most of the time, one after the other", if steps_environments, of Environments, gains environments_in_processes;
+        "Run callbacks, metrics and logs only every N steps"
+            => "they take a good part of each step", if reports_beside_its_model, gains without_reports;
         "Make the loop's own work cheaper, or do it ahead in another process"
-            => "it takes about as much of each step as the model", if works_beside_its_model, gains without_own_work;
+            => "it takes about as much of each step as the model", if works_beside_more_than_reports, gains without_own_work;
         Nothing "Use another algorithm" => "this one computes nearly all of the time", of Algorithm;
         Nothing "Use fewer threads"
             => "as many threads as CPUs compute and leave CPUs free: they wait for each other", if threads_leave_cpus_free, of FewerThreads;

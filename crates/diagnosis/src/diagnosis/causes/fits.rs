@@ -1,6 +1,7 @@
 //! Which windows an advice fits: nothing is advised that the window's own numbers speak against.
 
 use super::*;
+use crate::diagnosis::account::OF_TWO;
 use crate::diagnosis::features::ChainPath;
 use trainmon_waits::taxonomy::{Edge, End};
 
@@ -75,6 +76,11 @@ pub(super) fn reports_long(window: &Features) -> bool {
     takes(window, Activity::Report)
 }
 
+/// The same, or enough of it for a second limit.
+pub(super) fn reports_beside_its_model(window: &Features) -> bool {
+    window.loop_stacks().is_some_and(|stacks| stacks.shares.get(Activity::Report) >= OF_TWO)
+}
+
 /// The workers are seen decoding for longer than they transform.
 pub(super) fn workers_decode_most(window: &Features) -> bool {
     with_workers(window) && decodes_most(window)
@@ -111,8 +117,13 @@ pub(super) fn validates_by_its_own_code(window: &Features) -> bool {
 }
 
 /// The loop's own code takes a large part of its time beside the model.
-pub(super) fn works_beside_its_model(window: &Features) -> bool {
+fn works_beside_its_model(window: &Features) -> bool {
     window.loop_stacks().is_some_and(|stacks| stacks.beside_the_model().is_some())
+}
+
+/// The same, and that is not mostly callbacks, logs and metrics.
+pub(super) fn works_beside_more_than_reports(window: &Features) -> bool {
+    works_beside_its_model(window) && !reports_beside_its_model(window)
 }
 
 fn takes(window: &Features, activity: Activity) -> bool {

@@ -62,6 +62,9 @@ fn waited_for(case: &RuleInput<'_>) -> Option<f64> {
     }
     let main = case.main;
     let waits = main.disk() + from_elsewhere(case.window);
+    if main.stacks.as_ref().is_some_and(|stacks| stacks.waits_beside_loading(waits)) {
+        return None;
+    }
     // What the loading itself takes: with stacks, their share of it; otherwise all that the loop's thread runs.
     let loading = main.stacks.as_ref().map_or(main.running, |stacks| (stacks.loading() - waits).max(0.0));
     (waits > loading).then_some(case.sure * INFERRED.value)

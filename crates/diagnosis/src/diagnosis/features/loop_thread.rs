@@ -191,6 +191,15 @@ impl LoopStacks {
         between + if validates { of_all(in_step) } else { 0.0 }
     }
 
+    /// Whether waits that take this share of the time are in the loop's own code rather than in its loading, which is hardly seen to
+    /// read.
+    pub fn waits_beside_loading(&self, waits: f64) -> bool {
+        let of_loop = [Activity::Python, Activity::Report, Activity::OtherWait];
+        let own: f64 = of_loop.into_iter().map(|activity| self.shares.get(activity)).sum();
+        let half = LARGER_HALF.value * waits;
+        self.shares.get(Activity::Load) < half && own >= half
+    }
+
     /// Share loading batches in the loop's process.
     pub fn loading(&self) -> f64 {
         self.shares.share_where(Activity::is_loading).min(1.0)
@@ -213,7 +222,8 @@ impl LoopStacks {
     pub fn beside_the_model(&self) -> Option<(f64, f64)> {
         let by_library = self.job().kind.is_some_and(|kind| !kind.moves_to_gpu());
         let of_user = || self.own_function().map_or(0.0, |(_, share)| share);
-        let own = if by_library { of_user() } else { self.shares.get(Activity::Python) };
+        let of_loop = || self.shares.get(Activity::Python) + self.shares.get(Activity::Report);
+        let own = if by_library { of_user() } else { of_loop() };
         let model = self.shares.of_model();
         (own >= CLEARLY_LOST && model >= CLEARLY_LOST).then_some((own, model))
     }
