@@ -291,7 +291,7 @@ def plan_lines(use: Use, verdict: dict[str, Any], sums: Sums) -> Iterator[str]:
     """Follows the plan step by step. Before it, the program is measured as it is: what was said is said of what was seen."""
     followed: list[str] = []
     steps = parts_of_plan(use, verdict)
-    seen = (verdict.get("steps") or {}).get("per_s")
+    seen = float((verdict.get("steps") or {}).get("per_s") or 0.0)
     before = rate_alone(use, False) if steps and seen else 0.0
     for part, step_ms in steps if before else ():
         followed.append(part)

@@ -35,7 +35,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         "Copy the state to host memory and write it from a thread"
             => "the loop then waits only for the copy";
     ],
-    bound: |_, window| Some(window.without(window.main.as_ref()?.shares.checkpoint)),
+    bound: |_, window| Some(window.without_own(window.main.as_ref()?.shares.checkpoint)),
     sharpen,
     place: CulpritPlace::Loop,
     culprits: &[culprits::written_disk],

@@ -31,10 +31,10 @@ pub(super) fn without_each_row(window: &Features) -> Option<f64> {
 
 /// What is gained without callbacks, logs and metrics.
 pub(super) fn without_reports(window: &Features) -> Option<f64> {
-    Some(window.without(window.loop_stacks()?.shares.get(Activity::Report)))
+    Some(window.without_own(window.loop_stacks()?.shares.get(Activity::Report)))
 }
 
 /// What is gained without the loop's own code beside its model.
 pub(super) fn without_own_work(window: &Features) -> Option<f64> {
-    Some(window.without(window.loop_stacks()?.beside_the_model()?.0))
+    Some(window.without_own(window.loop_stacks()?.beside_the_model()?.0))
 }

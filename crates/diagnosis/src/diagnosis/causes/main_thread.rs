@@ -128,18 +128,15 @@ fn sharpen(first: &mut Advice, window: &Features) {
     let waits = communication::late_in_turn(window).unwrap_or(0.0);
     let place = window.loop_stacks().and_then(LoopStacks::place_of_work);
     if let Some(place) = place.filter(|place| place.share + waits >= WORTH_NAMING) {
-        // All that reports is left out then, not only what takes most of it.
-        let reports = if reports_long(window) {
-            window.loop_stacks().map(|seen| seen.shares.get(Activity::Report))
-        } else {
-            None
-        };
+        // All that is done in each step beside the model is left out then, not only what takes most of it.
+        let of_steps = |seen: &LoopStacks| seen.shares.get(Activity::Report) + seen.shares.get(Activity::Python);
+        let reports = if reports_long(window) { window.loop_stacks().map(of_steps) } else { None };
         let less = if reports.is_some() { "do it only every N steps" } else { "move it out of the step" };
         first.title = format!("Make it cheaper, or {less}: {place}");
         if window.gpu.is_none() {
             first.why = "it makes each step longer, wherever the model runs".into();
         }
-        first.limit(window.without(place.share.max(reports.unwrap_or(0.0)) + waits));
+        first.limit(window.without_own(place.share.max(reports.unwrap_or(0.0)) + waits));
     }
 }
 

@@ -32,7 +32,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
             => "a limit on the rate of steps or requests need not stop the whole loop";
     ],
     followed: Some(FollowedWait { part: Purpose::Sleep, signal: Signal::Sleeps, words: str::to_owned }),
-    bound: |_, window| Some(window.without(window.chain.as_ref()?.lost(Purpose::Sleep))),
+    bound: |_, window| Some(window.without_own(window.chain.as_ref()?.lost(Purpose::Sleep))),
     place: CulpritPlace::Sleep,
     sharpen,
     ..CauseSpec::in_class(Class::Cpu)

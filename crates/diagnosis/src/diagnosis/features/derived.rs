@@ -102,6 +102,14 @@ impl Features {
         stats::round(device.map_or(speedup, |busy| speedup.min(1.0 / busy)), 2)
     }
 
+    /// The same for something that the loop does itself: it never gets faster than its workers make batches now.
+    pub fn without_own(&self, vanishing: f64) -> f64 {
+        let at_work =
+            self.workers.as_ref().map(|workers| workers.busy + workers.io_wait).filter(|at_work| *at_work > 0.0);
+        let pace = at_work.map_or(f64::INFINITY, |at_work| stats::round(1.0 / at_work, 2));
+        self.without(vanishing).min(pace.max(1.0))
+    }
+
     /// Share of the loop's time spent on receiving batches: that of the stacks, without the time blocked on a worker too busy
     /// to hand over its descriptors. Stacks only know where the code is. Whatever the call is blocked in (a socket, a pipe, a
     /// lock), work is done by a thread that runs or queues for a CPU, so that part of getting batches, as sampled, is the
