@@ -338,7 +338,7 @@ fn rate_between_rises(values: &[(u64, i64)]) -> Option<f64> {
     let recent = values.iter().copied().skip_while(|(at_ns, _)| newest_ns.saturating_sub(*at_ns) > RATE_SPAN_NS);
     let recent: Vec<(u64, i64)> = recent.collect();
     let mut rises = consecutive(&recent).into_iter().filter(|pair| pair.rise > 0);
-    let (first, last) = (rises.next()?, rises.last()?);
+    let (first, last) = (rises.next()?, rises.next_back()?);
     let turns = recent.last()?.1 - recent.iter().find(|(at_ns, _)| *at_ns == first.ended_ns)?.1;
     // It rose at any moment between two readings.
     let seconds = last.middle_s() - first.middle_s();
