@@ -15,6 +15,7 @@ from unit.support import InFolder, known
 from uses import tally
 from uses.labels import SILENCE, USES, Use
 from uses.training_labels import TRAINING
+from uses.two_labels import TWO
 
 FOREST = Use(
     "forest", "scikit-learn", "boosting", ("cpu/cpu-training", "data-loader"), "trees", ("grow", "tree.py"), ("n_jobs",), ('.to("cuda")',),
@@ -173,11 +174,40 @@ class Tally(InFolder):
         self.assertEqual(tally.read(self.path).units, 0)
 
 
+class Plans(unittest.TestCase):
+    USE = dataclasses.replace(FOREST, plan={"loading": ("num_workers",), "metrics": ("Every N Steps",)})
+
+    def parts(self, *steps: tuple[str, float | None]) -> list[tuple[str, float]]:
+        return uses.parts_of_plan(self.USE, {"plan": [{"title": title, "step_ms": step_ms} for title, step_ms in steps]})
+
+    def test_its_steps_are_parts_of_the_program_up_to_the_first_that_is_none(self) -> None:
+        metrics, loading = ("Do it only every N steps", 20.0), ("Set num_workers=2", 10)
+        self.assertEqual(self.parts(metrics, loading), [("metrics", 20.0), ("loading", 10.0)])
+        self.assertEqual(self.parts(metrics, ("Save less often", 15.0), loading), [("metrics", 20.0)])
+        self.assertEqual(self.parts(metrics, metrics), [("metrics", 20.0)], "the same again")
+        self.assertEqual(self.parts((metrics[0], None), loading), [], "no steps are counted")
+        self.assertEqual(uses.parts_of_plan(self.USE, {"plan": None}), [])
+
+    def test_a_plan_is_followed_part_by_part_and_compared_with_the_speed_it_promised(self) -> None:
+        verdict = {"steps": {"per_s": 10.0}, "plan": [{"title": "num_workers", "step_ms": 80.0}, {"title": "every n steps", "step_ms": 40.0}]}
+        rates = {(): 11.0, ("loading",): 13.75, ("loading", "metrics"): 22.0}
+        sums = uses.Sums()
+
+        def alone(_use: Use, _fixed: bool, parts: tuple[str, ...] = ()) -> float:
+            return rates[tuple(parts)]
+
+        with mock.patch.object(uses, "rate_alone", alone):
+            lines = list(uses.plan_lines(self.USE, verdict, sums))
+        self.assertEqual(sums.lines(), ["step of a plan: 1 of 2"])
+        self.assertIn("with loading fixed yes: 1.25× measured, 1.25× planned", lines[0])
+        self.assertIn("with loading, metrics fixed NO: 2.00× measured, 2.50× planned", lines[1])
+
+
 class Labels(unittest.TestCase):
     def test_each_program_has_one_row_and_uses_what_it_says(self) -> None:
         programs = {name[:-3] for name in os.listdir(uses.FOLDER) if name.endswith(".py")}
-        programs -= {"__init__", "tally", "labels", "training_labels"}
-        rows = (*USES, *TRAINING)
+        programs -= {"__init__", "tally", "labels", "training_labels", "two_labels"}
+        rows = (*USES, *TRAINING, *TWO)
         self.assertEqual(sorted(use.name for use in rows), sorted(programs))
         for use in rows:
             with open(os.path.join(uses.FOLDER, f"{use.name}.py"), encoding="utf-8") as file:
@@ -185,6 +215,7 @@ class Labels(unittest.TestCase):
             named = {node.value for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Constant)}
             self.assertIn("tally", text, use.name)
             self.assertEqual(use.fixable, "tally.fixed" in text, use.name)
-            self.assertLessEqual(set(use.parts), named, use.name)
+            self.assertLessEqual({*use.parts, *use.plan}, named, use.name)
+            self.assertEqual(bool(use.plan), "tally.fixes(" in text, use.name)
             self.assertTrue(use.honest, use.name)
             self.assertTrue(any(one != use.also for one in use.honest), use.name)

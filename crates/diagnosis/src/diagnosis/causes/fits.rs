@@ -86,9 +86,9 @@ pub(super) fn workers_decode_most(window: &Features) -> bool {
     with_workers(window) && decodes_most(window)
 }
 
-/// A library calls a function of the user's for each row or group, for a good part of the time.
+/// A library calls a function of the user's for each row or group. It takes time to call it as well, which shows no frame.
 pub(super) fn calls_for_each_row(window: &Features) -> bool {
-    window.loop_stacks().is_some_and(|stacks| stacks.for_each_row() >= CLEARLY_LOST)
+    window.loop_stacks().is_some_and(|stacks| stacks.for_each_row() >= OF_TWO)
 }
 
 /// A library other than torch hands out the batches, and has its own setting for processes or threads that make them.

@@ -8,9 +8,10 @@ pub(super) fn on_all_cpus(window: &Features) -> Option<f64> {
     Some(round(window.cpu.left() / used.max(1.0), 2))
 }
 
-/// What is gained without validation.
+/// What is gained without validation, which may start workers of its own.
 pub(super) fn without_validation(window: &Features) -> Option<f64> {
-    Some(window.without(window.loop_stacks()?.validates()))
+    let stacks = window.loop_stacks()?;
+    Some(window.without(stacks.validates() + stacks.shares.get(Activity::LoaderStart)))
 }
 
 /// What is gained without generating.
@@ -22,11 +23,6 @@ pub(super) fn without_generation(window: &Features) -> Option<f64> {
 pub(super) fn environments_in_processes(window: &Features) -> Option<f64> {
     let share = window.loop_stacks()?.shares.get(Activity::Environment);
     Some(window.without(share * (1.0 - 1.0 / window.cpu.left().max(1.0))))
-}
-
-/// What is gained if no function is called for each row or group.
-pub(super) fn without_each_row(window: &Features) -> Option<f64> {
-    Some(window.without(window.loop_stacks()?.for_each_row()))
 }
 
 /// What is gained without callbacks, logs and metrics.

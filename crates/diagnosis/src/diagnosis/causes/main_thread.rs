@@ -71,7 +71,7 @@ const PREPARES_DATA: CauseSpec = CauseSpec {
     meaning: "the job's own code prepares data",
     advice: advice![
         "Compute on whole columns"
-            => "a Python function is called for each row or group", if calls_for_each_row, of Columns, gains without_each_row;
+            => "a Python function is called for each row or group", if calls_for_each_row, of Columns;
         "Use more processes" => "one process works, and CPUs are free", if leaves_cpus_free, of Threads, gains on_all_cpus;
         "Make that work cheaper, or share it among processes" => "the job does one thing after the other";
         Nothing "Find the lines with `py-spy top --pid PID`"
