@@ -118,7 +118,7 @@ fn model_beside(case: &RuleInput<'_>, judgment: &Judgment) -> Option<Finding> {
 fn own_beside(case: &RuleInput<'_>, judgment: &Judgment) -> Option<Finding> {
     let shares = &case.main.stacks.as_ref()?.shares;
     let beside_model = case.main.shares.host_busy - shares.of_model();
-    let own = (shares.get(Activity::Python) + shares.get(Activity::Report)).min(beside_model);
+    let own = shares.of_own_code().min(beside_model);
     let waits = matches!(judgment.class, Class::DataLoader | Class::Io) && judgment.phase == Phase::Training;
     if !waits || with_gpu(case.window) || own < OF_TWO {
         return None;

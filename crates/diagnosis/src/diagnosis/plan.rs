@@ -6,16 +6,13 @@ use serde::{Deserialize, Serialize};
 use super::account::OF_TWO;
 use super::advice::first_title;
 use super::causes::{Cause, Judgment};
+use super::ceiling::WORTH_TUNING;
 use super::features::Features;
 use super::parts::Advice;
 use super::thresholds::*;
 use trainmon_base::stats::round;
 use trainmon_base::text::format::step_time;
 use trainmon_libraries::StepUnit;
-
-thresholds! {
-    WORTH_A_STEP = 1.05, "times", "a smaller gain is within the noise of a step's length";
-}
 
 /// One thing to do, after those before it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -70,7 +67,7 @@ pub(super) fn plan(judgment: &Judgment, advice: &[Advice], window: &Features) ->
         let title = first_title(cause.spec_in(other.class).for_window(window), window);
         let speedup = window.without(lost.min(1.0));
         let before = plan.last().map_or(1.0, |last| last.speedup_at_most);
-        if let Some(title) = title.filter(|_| speedup >= WORTH_A_STEP.value * before) {
+        if let Some(title) = title.filter(|_| speedup >= (1.0 + WORTH_TUNING.value) * before) {
             plan.push(step(title, speedup));
         }
     }

@@ -90,7 +90,7 @@ pub(super) fn rate_of_counter(values: &[(u64, i64)], total: Option<i64>) -> Opti
     let lap = total.or_else(|| lap(values));
     let per_s =
         rate_of_pairs(pairs.clone(), lap).filter(|per_s| lap.is_none() || agrees_at_close_range(&pairs, *per_s))?;
-    Some(rate_between_rises(values).filter(|exact| are_near(*exact, per_s)).unwrap_or(per_s))
+    Some(exact_if_slow(values, per_s))
 }
 
 fn rate_of_pairs(mut pairs: Vec<Pair>, lap: Option<i64>) -> Option<f64> {
@@ -211,8 +211,7 @@ pub(crate) fn rate(values: &[(u64, i64)]) -> Option<f64> {
     let long_runs = !begins_anew || turns as f64 >= LONG_RUN * rises.len() as f64;
     let counts = often && long_runs && middle <= EACH_MS && rises_by_ones(&whole, middle);
     if !counts || !begins_anew {
-        let exact = |per_s: f64| rate_between_rises(values).filter(|exact| are_near(*exact, per_s)).unwrap_or(per_s);
-        return counts.then(|| exact(recent_rate(&whole)));
+        return counts.then(|| exact_if_slow(values, recent_rate(&whole)));
     }
     let (all, lap) = (pairs.clone(), lap(values));
     let longest_s = pairs.iter().map(|pair| pair.seconds).fold(0.0, f64::max);
@@ -228,9 +227,10 @@ pub(crate) fn rate(values: &[(u64, i64)]) -> Option<f64> {
     if agrees_at_close_range(&all, per_s) { Some(per_s) } else { rate_of_laps(values, lap?) }
 }
 
-/// Whether two rates differ by no more than a turn at each end makes of few turns.
-fn are_near(one: f64, other: f64) -> bool {
-    (one / other - 1.0).abs() <= CLEARLY
+/// The rate of these values, about `per_s`: from rise to rise if that is nearer than what a turn at each end makes of few turns.
+fn exact_if_slow(values: &[(u64, i64)], per_s: f64) -> f64 {
+    let is_near = |exact: &f64| (exact / per_s - 1.0).abs() <= CLEARLY;
+    rate_between_rises(values).filter(is_near).unwrap_or(per_s)
 }
 
 /// Whether readings close to each other show about this rate, too, as far as there are enough: otherwise a counter began anew unseen

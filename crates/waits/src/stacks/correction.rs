@@ -80,6 +80,11 @@ impl LoopShares {
         self.share_where(Activity::is_model)
     }
 
+    /// Share in the loop's own code: Python outside of the model, callbacks, logs and metrics.
+    pub fn of_own_code(&self) -> f64 {
+        self.get(Activity::Python) + self.get(Activity::Report)
+    }
+
     /// Share outside getting batches and waiting for something unnamed.
     pub fn outside(&self) -> f64 {
         1.0 - self.share_where(|activity| activity.is_input() || activity == Activity::OtherWait)

@@ -118,10 +118,14 @@ pub(super) fn rank_activity(stack: &[KnownFrame<'_>]) -> Activity {
     }
 }
 
+/// The text of the innermost line, if it is the user's own.
+fn own_line<'a>(stack: &[KnownFrame<'a>]) -> Option<&'a str> {
+    stack.first().filter(|leaf| leaf.is_user()).and_then(|leaf| leaf.frame.text.as_deref())
+}
+
 /// Whether the innermost line is the user's own and waits until the disk has what was written.
 fn writes_through(stack: &[KnownFrame<'_>]) -> bool {
-    let text = stack.first().filter(|leaf| leaf.is_user()).and_then(|leaf| leaf.frame.text.as_deref());
-    text.is_some_and(|text| has_one_of("fsync( fdatasync(", text))
+    own_line(stack).is_some_and(|text| has_one_of("fsync( fdatasync(", text))
 }
 
 /// Whether a stack is at a line that sleeps.
@@ -264,14 +268,12 @@ fn reads_arrays(stack: &[KnownFrame<'_>]) -> bool {
 fn decodes(stack: &[KnownFrame<'_>]) -> bool {
     const DECODE_CALLS: &str =
         "imdecode( imread( decode_jpeg( decode_png( decode_image( read_image( decode_audio( simplejpeg.";
-    let text = stack.first().filter(|leaf| leaf.is_user()).and_then(|leaf| leaf.frame.text.as_deref());
-    text.is_some_and(|text| has_one_of(DECODE_CALLS, text))
+    own_line(stack).is_some_and(|text| has_one_of(DECODE_CALLS, text))
 }
 
 /// Whether the innermost line is the user's own and has spaCy tokenize texts to learn from: compiled code leaves no frame.
 fn makes_documents(stack: &[KnownFrame<'_>]) -> bool {
-    let text = stack.first().filter(|leaf| leaf.is_user()).and_then(|leaf| leaf.frame.text.as_deref());
-    text.is_some_and(|text| has_one_of(".make_doc( Example.from_dict(", text))
+    own_line(stack).is_some_and(|text| has_one_of(".make_doc( Example.from_dict(", text))
 }
 
 /// Whether this is a loader of the user's own in the training process. Iterators and datasets are called through

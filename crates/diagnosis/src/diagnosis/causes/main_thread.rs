@@ -129,8 +129,8 @@ fn sharpen(first: &mut Advice, window: &Features) {
     let place = window.loop_stacks().and_then(LoopStacks::place_of_work);
     if let Some(place) = place.filter(|place| place.share + waits >= WORTH_NAMING) {
         // All that is done in each step beside the model is left out then, not only what takes most of it.
-        let of_steps = |seen: &LoopStacks| seen.shares.get(Activity::Report) + seen.shares.get(Activity::Python);
-        let reports = if reports_long(window) { window.loop_stacks().map(of_steps) } else { None };
+        let own = |seen: &LoopStacks| seen.shares.of_own_code();
+        let reports = if reports_long(window) { window.loop_stacks().map(own) } else { None };
         let less = if reports.is_some() { "do it only every N steps" } else { "move it out of the step" };
         first.title = format!("Make it cheaper, or {less}: {place}");
         if window.gpu.is_none() {

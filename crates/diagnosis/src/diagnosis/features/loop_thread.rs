@@ -194,8 +194,7 @@ impl LoopStacks {
     /// Whether waits that take this share of the time are in the loop's own code rather than in its loading, which is hardly seen to
     /// read.
     pub fn waits_beside_loading(&self, waits: f64) -> bool {
-        let of_loop = [Activity::Python, Activity::Report, Activity::OtherWait];
-        let own: f64 = of_loop.into_iter().map(|activity| self.shares.get(activity)).sum();
+        let own = self.shares.of_own_code() + self.shares.get(Activity::OtherWait);
         let half = LARGER_HALF.value * waits;
         self.shares.get(Activity::Load) < half && own >= half
     }
@@ -222,8 +221,7 @@ impl LoopStacks {
     pub fn beside_the_model(&self) -> Option<(f64, f64)> {
         let by_library = self.job().kind.is_some_and(|kind| !kind.moves_to_gpu());
         let of_user = || self.own_function().map_or(0.0, |(_, share)| share);
-        let of_loop = || self.shares.get(Activity::Python) + self.shares.get(Activity::Report);
-        let own = if by_library { of_user() } else { of_loop() };
+        let own = if by_library { of_user() } else { self.shares.of_own_code() };
         let model = self.shares.of_model();
         (own >= CLEARLY_LOST && model >= CLEARLY_LOST).then_some((own, model))
     }
