@@ -36,7 +36,7 @@ use svg::svg;
 const SIZES: [(u16, u16); 4] = [(80, 24), (100, 30), (120, 40), (200, 60)];
 const THEMES: [&str; 3] = ["dark", "light", "16"];
 /// A situation: its name, its recording, and how much of that is seen.
-const SITUATIONS: [(&str, &str, Seen); 13] = [
+const SITUATIONS: [(&str, &str, Seen); 14] = [
     ("segmentation", "segmentation", Seen::All),
     ("segmentation-fixed", "segmentation-fixed", Seen::All),
     ("healthy", "balanced", Seen::All),
@@ -44,7 +44,8 @@ const SITUATIONS: [(&str, &str, Seen); 13] = [
     ("decode", "datasets-decode", Seen::All),
     ("io", "network-storage", Seen::All),
     ("cpu", "main-thread", Seen::All),
-    ("gpu", "host-device-sync", Seen::All),
+    ("lock", "file-lock-tried", Seen::All),
+    ("gpu", "h100-compute-bound", Seen::All),
     ("hung", "hung", Seen::All),
     ("first-second", "too-few-workers", Seen::First),
     ("replay", "too-few-workers", Seen::Replayed),

@@ -80,7 +80,7 @@ named_enum! {
 
 impl StepUnit {
     /// One of them: `step`, `tree`.
-    fn one(self) -> &'static str {
+    pub fn one(self) -> &'static str {
         match self {
             Self::Batch => "batch",
             other => other.word().trim_end_matches('s'),

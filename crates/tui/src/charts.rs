@@ -1,4 +1,4 @@
-//! The screen's own charts: a filled braille timeline, a stacked timeline, a band of verdicts, a bar and a time ruler.
+//! The screen's own charts: a filled braille timeline, a band of verdicts, a bar and a time ruler.
 //!
 //! The timelines are widgets that draw straight into the cells: their values are gathered in arrays on the stack. Zero is a line along the bottom; a gap is a row of dashes, so that they cannot be confused.
 
@@ -9,11 +9,8 @@ use ratatui::text::Span;
 use ratatui::widgets::Widget;
 
 use super::theme::{Look, Theme, WithLook};
-use trainmon_diagnosis::diagnosis::Verdict;
 use trainmon_diagnosis::diagnosis::verdict::Class;
 use trainmon_diagnosis::history::timeline::{Timeline, TimelinePoint, TimelineWindow};
-use trainmon_views::stages;
-use trainmon_waits::time_split::LoopActivity;
 
 /// Maximum width of a chart, cells; on a wider terminal charts stay this wide.
 pub const MAX_CELLS: usize = 512;
@@ -89,10 +86,11 @@ pub fn nice_bytes(v: f64) -> f64 {
     tops.find(|top| v <= *top).unwrap_or(1024f64.powi(5))
 }
 
-/// The smallest of 1, 1.5, 2, 3, 5, 10, 15 … or a tenth or hundredth of one that is at least `v`: the top of an axis of
-/// numbers.
+/// The smallest of 1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10, 12 … or a tenth or hundredth of one that is at least `v`: the top of an
+/// axis of numbers.
 pub fn nice_number(v: f64) -> f64 {
-    let mut tops = (-2..=12).flat_map(|power| [1.0, 1.5, 2.0, 3.0, 5.0].map(|step| step * 10f64.powi(power)));
+    const STEPS: [f64; 10] = [1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0];
+    let mut tops = (-2..=12).flat_map(|power| STEPS.map(|step| step * 10f64.powi(power)));
     tops.find(|top| v <= *top).unwrap_or(1e13)
 }
 
@@ -162,7 +160,7 @@ impl<L: Fn(f32) -> Look> Widget for FilledTimeline<'_, L> {
 }
 
 /// The terminal column of a window's column, if it is in `area`.
-fn cell(area: Rect, window: TimelineWindow, column: usize) -> Option<u16> {
+pub fn cell(area: Rect, window: TimelineWindow, column: usize) -> Option<u16> {
     let place = u16::try_from(window.place(column)?).ok()?;
     (place < area.width).then(|| area.x + place)
 }
@@ -176,7 +174,8 @@ fn glyph(l: usize, r: usize, ascii: bool) -> char {
     char::from_u32(0x2800 + bits).unwrap_or(' ')
 }
 
-fn put(buf: &mut Buffer, x: u16, y: u16, c: char, style: Style) {
+/// Sets a cell.
+pub fn put(buf: &mut Buffer, x: u16, y: u16, c: char, style: Style) {
     if let Some(cell) = buf.cell_mut((x, y)) {
         cell.set_char(c).set_style(style);
     }
@@ -212,47 +211,6 @@ fn each_cell<const N: usize>(
         } else if started && !window.is_ahead(column) {
             put(buf, x, area.bottom() - 1, theme.gap_glyph(), theme.dim());
         }
-    }
-}
-
-/// Where the training loop's time went: each cell column is a stack of textures that fills the whole height.
-#[derive(Debug)]
-pub struct LoopTimeline<'a> {
-    /// The past.
-    pub timeline: &'a Timeline,
-    /// What of it is shown.
-    pub window: TimelineWindow,
-    /// What is blamed.
-    pub verdict: Option<&'a Verdict>,
-    /// How to draw.
-    pub theme: Theme,
-}
-
-impl Widget for LoopTimeline<'_> {
-    fn render(self, area: Rect, buf: &mut Buffer) {
-        let Self { timeline, window, verdict, theme } = self;
-        let area = area.intersection(buf.area);
-        let column = |buf: &mut Buffer, x: u16, parts: [f32; LoopActivity::ALL.len()]| {
-            let total: f32 = parts.iter().sum();
-            let (mut filled, mut row) = (0f32, 0);
-            for (activity, share) in LoopActivity::ALL.into_iter().zip(parts) {
-                filled += share / total;
-                // Boundaries are rounded as running sums, so every column is exactly full.
-                let top = ((filled * f32::from(area.height)).round() as u16).min(area.height);
-                let (glyph, style) = (theme.glyph(activity.look()), loop_style(activity, verdict, theme));
-                (row..top).for_each(|row| put(buf, x, area.bottom() - 1 - row, glyph, style));
-                row = top;
-            }
-        };
-        each_cell(buf, area, timeline, window, theme, |point| point.shares, column);
-    }
-}
-
-/// The style of a part of the loop's time: a wait that the verdict blames has the verdict's color.
-pub fn loop_style(activity: LoopActivity, verdict: Option<&Verdict>, theme: Theme) -> Style {
-    match verdict.filter(|verdict| activity == LoopActivity::Other && stages::waited_for(verdict).is_some()) {
-        Some(verdict) => theme.series(verdict.class),
-        None => theme.style(activity.look()),
     }
 }
 
@@ -428,22 +386,6 @@ mod tests {
     }
 
     #[test]
-    fn stacks_fill_their_height_from_waiting_up() {
-        let mut t = Timeline::default();
-        let rank = RankRates {
-            split_s: TimeSplit { input_wait: 0.5, host_busy: 0.25, other: 0.25, ..TimeSplit::default() },
-            ..RankRates::default()
-        };
-        let frame = Frame { monotonic_ns: NOW, seconds: 2.0, ranks: vec![rank], ..Frame::default() };
-        t.add(TimelinePoint::new(&frame, Class::Unknown, None, frame.loop_shares()));
-        let area = Rect::new(0, 0, 3, 4);
-        let mut buf = Buffer::empty(area);
-        let window = TimelineWindow::of_cells(NOW, 3.0, 3);
-        LoopTimeline { timeline: &t, window, verdict: None, theme: Theme::plain(true) }.render(area, &mut buf);
-        assert_eq!(rows(&buf), [" OO", " WW", " DD", " DD"]);
-    }
-
-    #[test]
     fn the_band_has_the_names_of_long_stretches_and_gaps() {
         let mut t = cpu(&[]);
         for s in 970..1000 {
@@ -516,7 +458,6 @@ mod tests {
             let window = TimelineWindow::of_cells(NOW, 60.0, width);
             let columns = ChartColumns::gather(&t, window, |p| p.cpu.get());
             FilledTimeline { columns: &columns, max, look: |_| Class::Gpu.look(), theme }.render(area, &mut buf);
-            LoopTimeline { timeline: &t, window, verdict: None, theme }.render(area, &mut buf);
             VerdictBand { timeline: &t, window, theme }.render(area, &mut buf);
             TimeRuler { span_s: f64::from(max.abs()), edge: "now", style: Style::new() }.render(area, &mut buf);
             sweep_ruler(&mut buf, area, window.sweeping(), Style::new());

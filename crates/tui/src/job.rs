@@ -3,6 +3,7 @@
 //! Without a cursor, the newest moment is shown and the charts keep moving. With a cursor, the screen is paused at its
 //! moment while data keeps coming in; in a replay, the cursor plays through the recording.
 
+pub mod recent;
 mod replay;
 
 pub use replay::Replay;
@@ -47,6 +48,8 @@ pub struct Job {
     pub interval_s: f64,
     /// Its past.
     pub history: History,
+    /// How busy its processes were in the last minutes.
+    pub recent: recent::RecentUse,
     /// The states of the sources.
     pub sources: Sources,
     /// How it ended: `process 1234 ended after 12 m`.
@@ -186,6 +189,7 @@ impl Job {
             self.target.command.clone_from(&tick.verdict.command);
         }
         self.history.push(tick);
+        self.recent.take(&tick.frame);
         self.sources = tick.sample.sources.clone();
         if self.replay.is_some() {
             if self.cursor.is_none() {

@@ -15,7 +15,10 @@ pub use color::{ANSI, Rgb};
 pub use detect::{in_screen, utf8_locale};
 pub use palette::{ColorSlot, Palette};
 
+use trainmon_diagnosis::diagnosis::Verdict;
+use trainmon_diagnosis::diagnosis::loop_parts::LoopPart;
 use trainmon_diagnosis::diagnosis::verdict::Class;
+use trainmon_views::stages;
 use trainmon_waits::time_split::LoopActivity;
 
 /// How many colors the terminal supports.
@@ -66,13 +69,28 @@ impl Look {
     /// A worker on a CPU.
     pub const BUSY: Self = Self::new("busy", ColorSlot::Orange, '█', 'B');
     /// A worker that waits for its data.
-    pub const IO: Self = Self::new("io", ColorSlot::Sky, '▒', 'i');
+    pub const IO: Self = Self::new("io", ColorSlot::Yellow, '▒', 'i');
     /// A worker that queues for a CPU.
     pub const QUEUE: Self = Self::new("queueing", ColorSlot::Vermillion, '╳', 'q');
     /// An idle worker.
     pub const IDLE: Self = Self::new("idle", ColorSlot::Grey, '·', '.');
     /// Where a worker's time goes, from left to right.
     pub const STAGES: [Self; 4] = [Self::BUSY, Self::IO, Self::QUEUE, Self::IDLE];
+    /// A wait of the loop that has a name.
+    pub const WAIT: Self = Self::new("waiting", ColorSlot::Vermillion, '╱', 'L');
+
+    /// A part of the loop's time, warm if it is lost and cool if it is useful. What the verdict blames has the color of the
+    /// verdict.
+    pub fn of_part(part: LoopPart, verdict: Option<&Verdict>) -> Self {
+        let look = match part {
+            LoopPart::Activity(activity) => activity.look(),
+            LoopPart::Wait(..) => Self::WAIT,
+        };
+        match verdict.filter(|verdict| stages::is_blamed(part, verdict)) {
+            Some(verdict) => Self { slot: verdict.class.look().slot, ..look },
+            None => look,
+        }
+    }
 
     /// A percentage that should be low, such as queueing or pressure: green, amber from 10, red from 25.
     pub fn of_pressure(percent: f32) -> Self {
@@ -101,8 +119,8 @@ impl WithLook for LoopActivity {
         let (slot, glyph, letter) = match self {
             Self::InputWait => (ColorSlot::Orange, '█', 'D'),
             Self::DeviceSync => (ColorSlot::Blue, '▒', 'G'),
-            Self::HostBusy => (ColorSlot::Purple, '░', 'W'),
-            Self::Checkpoint => (ColorSlot::Sky, '╳', 'S'),
+            Self::HostBusy => (ColorSlot::Green, '░', 'W'),
+            Self::Checkpoint => (ColorSlot::Yellow, '╳', 'S'),
             Self::Other => (ColorSlot::Grey, '▓', 'O'),
         };
         Look::new(self.word(), slot, glyph, letter)
@@ -114,12 +132,12 @@ impl WithLook for Class {
     fn look(self) -> Look {
         let slot = match self {
             Self::DataLoader => ColorSlot::Orange,
-            Self::Io => ColorSlot::Sky,
+            Self::Io => ColorSlot::Yellow,
             Self::Cpu => ColorSlot::Purple,
             Self::Gpu => ColorSlot::Blue,
             Self::Balanced => ColorSlot::Green,
             Self::Idle => ColorSlot::Grey,
-            Self::Unknown => ColorSlot::Yellow,
+            Self::Unknown => ColorSlot::Sky,
         };
         Look::new(self.name(), slot, '━', '=')
     }
@@ -234,6 +252,21 @@ impl Theme {
     /// The color of a look.
     pub fn style(self, look: Look) -> Style {
         self.fg(look.slot)
+    }
+
+    /// A row of a filled chart, on the color that another look has at the same height.
+    pub fn filled_on(self, look: Look, ground: Look, part: f64) -> Style {
+        Style { bg: self.filled(ground, part).fg, ..self.filled(look, part) }
+    }
+
+    /// The mark of a look in a legend: its color where there are enough, otherwise its texture.
+    pub fn key(self, look: Look) -> char {
+        if self.is_solid() { '■' } else { self.glyph(look) }
+    }
+
+    /// Whether colors alone tell parts from each other; otherwise textures do as well.
+    pub fn is_solid(self) -> bool {
+        !self.ascii && matches!(self.depth, Depth::Indexed256 | Depth::TrueColor)
     }
 
     /// The texture of a look.

@@ -11,6 +11,7 @@ use trainmon_base::text::sanitize;
 use trainmon_diagnosis::diagnosis::Verdict;
 use trainmon_diagnosis::diagnosis::causes::Cause;
 use trainmon_diagnosis::diagnosis::chain::{ChainNode, Who, children};
+use trainmon_diagnosis::diagnosis::loop_parts::LoopPart;
 use trainmon_diagnosis::diagnosis::verdict::{Class, Culprit, CulpritKind, WorkerVerdict};
 use trainmon_rates::frame::GpuRates;
 use trainmon_waits::Frame;
@@ -57,6 +58,8 @@ pub struct Stage {
     pub busy: Option<f64>,
     /// A word or two: what it does most, or which one it is.
     pub word: String,
+    /// Of the training loop: where its time goes, the largest part first.
+    pub parts: Vec<(LoopPart, f64)>,
     /// It holds the run back.
     pub limit: bool,
 }
@@ -69,6 +72,7 @@ impl Stage {
             name: sanitize(&name.into()).into_owned(),
             busy,
             word: sanitize(&word.into()).into_owned(),
+            parts: Vec::new(),
             limit: false,
         }
     }
@@ -99,18 +103,15 @@ pub fn stages(verdict: &Verdict, frame: Option<&Frame>) -> Vec<Stage> {
     // Without workers, or anything else before it, the loop makes its batches itself.
     let loads = if stages.is_empty() && verdict.class == Class::DataLoader { waits } else { 0.0 };
     let own = shares[LoopActivity::HostBusy] + shares[LoopActivity::Checkpoint] + loads;
-    let most = shares.iter().max_by(|a, b| a.1.total_cmp(&b.1));
     // What the verdict blames comes before what takes longest: a batch that is late, not the GPU's own work.
-    let is_late = waits_for_batches(verdict);
-    let most = if is_late { Some((LoopActivity::InputWait, waits)) } else { most };
-    let word = most.map(|(activity, share)| {
-        let does = match activity {
-            LoopActivity::InputWait if loads > 0.0 => "makes batches",
-            LoopActivity::Other if waited_for(verdict).is_some() => "waits",
-            LoopActivity::Other => activity.word(),
-            _ => activity.verb(),
+    let parts = verdict.loop_parts();
+    let most = parts.iter().find(|(part, _)| is_blamed(*part, verdict)).or(parts.first());
+    let word = most.map(|(part, share)| {
+        let does = match part {
+            LoopPart::Activity(LoopActivity::InputWait) if loads > 0.0 => "makes batches".into(),
+            _ => part.verb(),
         };
-        format!("{does} {}%", whole_percent(share))
+        format!("{does} {}%", whole_percent(*share))
     });
     let rank = verdict.ranks.iter().zip(0..).find(|(rank, _)| rank.straggler);
     let name = match (rank, &gpu) {
@@ -118,7 +119,8 @@ pub fn stages(verdict: &Verdict, frame: Option<&Frame>) -> Vec<Stage> {
         (None, Some(_)) => "training loop".to_owned(),
         (None, None) => "loop (CPU)".to_owned(),
     };
-    stages.push(Stage::new(StageKind::Loop, name, Some(own), word.unwrap_or_default()));
+    let of_loop = Stage::new(StageKind::Loop, name, Some(own), word.unwrap_or_default());
+    stages.push(Stage { parts, ..of_loop });
     stages.extend(gpu);
     mark(&mut stages, verdict);
     stages
@@ -206,10 +208,27 @@ fn longest(verdict: &Verdict) -> Vec<&ChainNode> {
     path
 }
 
-/// What the loop waits for, in a word, if the verdict blames a wait that is neither for data nor for the GPU.
-pub fn waited_for(verdict: &Verdict) -> Option<&'static str> {
-    verdict.cause.filter(|cause| cause.is_wait(verdict.class))?;
-    sort_of(longest(verdict).first()?)
+/// The kind of the loop's time that the verdict blames, and whether it is a wait that has a name.
+fn blamed(verdict: &Verdict) -> Option<(LoopActivity, bool)> {
+    if verdict.is_healthy() {
+        return None;
+    }
+    let is_wait = verdict.cause.is_some_and(|cause| cause.is_wait(verdict.class));
+    Some(match verdict.class {
+        _ if is_wait => (LoopActivity::Other, true),
+        Class::Io if verdict.cause == Some(Cause::CheckpointWrite) => (LoopActivity::Checkpoint, false),
+        Class::DataLoader | Class::Io => (LoopActivity::InputWait, false),
+        Class::Cpu if waits_for_batches(verdict) => (LoopActivity::InputWait, false),
+        Class::Cpu if verdict.cause == Some(Cause::HostDeviceSync) => (LoopActivity::DeviceSync, false),
+        Class::Cpu => (LoopActivity::HostBusy, false),
+        Class::Gpu => (LoopActivity::DeviceSync, false),
+        Class::Balanced | Class::Idle | Class::Unknown => return None,
+    })
+}
+
+/// Whether the verdict blames this part of the loop's time.
+pub fn is_blamed(part: LoopPart, verdict: &Verdict) -> bool {
+    blamed(verdict) == Some((part.activity(), matches!(part, LoopPart::Wait(..))))
 }
 
 /// What sort of thing a node is, in a word; `None` for the GPU, and for what was not traced.

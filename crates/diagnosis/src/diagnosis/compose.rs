@@ -12,6 +12,7 @@ use super::ceiling::Ceiling;
 use super::class::{Class, Phase};
 use super::evidence::evidence;
 use super::features::{Features, LoopStacks};
+use super::loop_parts::{self, LoopWait};
 use super::plan::plan;
 use super::shown_place::shown;
 use super::stalls;
@@ -22,6 +23,7 @@ use super::verdict::{Context, Finding, MainThread, OwnCost, StepSource, Steps, U
 use super::visibility::Visibility;
 use super::what_if::Capacity;
 use trainmon_base::stats::{percent, round};
+use trainmon_waits::time_split::TimeSplit;
 
 thresholds! {
     NOTHING_LEFT = 0.97, "share", "the waits leave too little to judge the rest by";
@@ -36,7 +38,7 @@ pub(super) fn verdict(context: &Context, judgment: &Judgment, window: &Features,
             not_seen.insert(0, Unavailable { what: Subject::Verdict.into(), why: doubt.clone(), fix: None });
         }
     }
-    let (main, stacks) = (window.main.as_ref(), window.loop_stacks());
+    let stacks = window.loop_stacks();
     let mut culprits = judgment.culprits(spec, window);
     let summary = summary(context.pid, judgment, spec, window, &culprits);
     culprits.extend(judgment.culprits_outside(window));
@@ -45,6 +47,7 @@ pub(super) fn verdict(context: &Context, judgment: &Judgment, window: &Features,
     let advice = advice((judgment, context.pid), spec, window, ceiling);
     let plan = plan(judgment, &advice, window);
     let (place_of, place) = shown(window);
+    let (shares, waits) = loop_time(judgment, window);
     Verdict {
         schema: 1,
         trainmon: env!("CARGO_PKG_VERSION").into(),
@@ -57,7 +60,8 @@ pub(super) fn verdict(context: &Context, judgment: &Judgment, window: &Features,
         confidence: round(calibrated(judgment), 2),
         confidence_by_rules: round(judgment.confidence, 2),
         summary,
-        shares: main.map(|main| main.shares),
+        shares,
+        waits,
         gpu_idle: window.gpu.as_ref().map(|gpu| gpu.idle),
         steps: steps(judgment, window),
         main_thread: stacks.map(main_thread),
@@ -80,6 +84,14 @@ pub(super) fn verdict(context: &Context, judgment: &Judgment, window: &Features,
         },
         ..Verdict::default()
     }
+}
+
+/// Where the loop's time went, and what it waits for during the fifth kind.
+fn loop_time(judgment: &Judgment, window: &Features) -> (Option<TimeSplit>, Vec<LoopWait>) {
+    let Some(mut shares) = window.main.as_ref().map(|main| main.shares) else { return (None, Vec::new()) };
+    let blamed = judgment.cause.and_then(|cause| cause.spec_in(judgment.class).followed).map(|wait| wait.part);
+    let waits = window.chain.as_ref().map(|chain| loop_parts::named(&mut shares, chain, blamed));
+    (Some(shares), waits.unwrap_or_default())
 }
 
 /// The loop by its stacks.

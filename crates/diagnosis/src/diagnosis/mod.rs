@@ -23,6 +23,7 @@ mod evidence;
 mod features;
 mod job;
 mod load;
+pub mod loop_parts;
 pub mod loop_time;
 mod mix;
 mod parts;

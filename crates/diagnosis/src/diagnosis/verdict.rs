@@ -14,6 +14,7 @@ pub use super::chain::ChainNode;
 pub use super::class::{Class, Phase};
 pub use super::culprits::{Culprit, CulpritKind, ShareOf};
 pub use super::job::JobDoes;
+use super::loop_parts::LoopWait;
 pub use super::parts::{Advice, GpuIdle, Hottest, Stages, WorkerVerdict};
 pub use super::plan::PlanStep;
 pub use super::shown_place::PlaceOf;
@@ -71,6 +72,9 @@ pub struct Verdict {
     pub first_verdict_s: Option<f64>,
     /// Where the loop's time went: shares that add up to 1.
     pub shares: Option<TimeSplit>,
+    /// What the loop waits for during `shares.other`, as far as that was followed; the longest wait first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waits: Vec<LoopWait>,
     /// The GPU's idle time, by what the loop did meanwhile.
     pub gpu_idle: Option<GpuIdle>,
     /// The steps of the loop.

@@ -50,6 +50,16 @@ pub struct Interval {
     pub surroundings: Surroundings,
 }
 
+/// The part of an interval's other time that has the name of a wait, percent of the loop's time: as much of it as over the
+/// verdict's window. `None` for several ranks: the verdict's waits are of one of them.
+fn named_waits(frame: &Frame, verdict: &Verdict, shares: Option<TimeSplit>) -> Option<f64> {
+    if frame.ranks.len() > 1 {
+        return None;
+    }
+    let (told, shares) = (verdict.shares.filter(|told| told.other > 0.0)?, shares?);
+    Some((verdict.named_waits() / told.other).clamp(0.0, 1.0) * shares.other * 100.0)
+}
+
 impl Interval {
     /// The numbers of a frame and its verdict. `shares` are those of the loop's time.
     pub fn new(frame: &Frame, verdict: &Verdict, shares: Option<TimeSplit>) -> Self {
@@ -60,7 +70,10 @@ impl Interval {
         let none = || (verdict.steps.source == Some(StepSource::QueueWrites)).then_some(0.0);
         Self {
             time,
-            point: TimelinePoint::new(frame, verdict.class, verdict.steps.per_s, shares),
+            point: TimelinePoint {
+                named_waits: Compact::new(named_waits(frame, verdict, shares)),
+                ..TimelinePoint::new(frame, verdict.class, verdict.steps.per_s, shares)
+            },
             phase: verdict.phase,
             steps: Compact::new(steps.or_else(none)),
             workers: u32::try_from(frame.workers.len()).unwrap_or(u32::MAX),

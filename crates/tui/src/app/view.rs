@@ -34,7 +34,7 @@ pub fn draw(buf: &mut Buffer, app: &App) -> Drawn {
         too_small::draw(buf, area, &scene);
     } else {
         let page = app.pages.get(app.page);
-        let [title, answer, body, footer] = parts(area);
+        let [title, answer, body, footer] = parts(area, &scene);
         let body = output::line(buf, body, app);
         bars::header(buf, title, app);
         card::draw(buf, answer, &scene);
@@ -57,9 +57,13 @@ pub fn draw(buf: &mut Buffer, app: &App) -> Drawn {
 }
 
 /// The header, the answer, the page, and the footer.
-fn parts(area: Rect) -> [Rect; 4] {
-    let rows =
-        [Constraint::Length(1), Constraint::Length(card::rows(area)), Constraint::Fill(1), Constraint::Length(1)];
+fn parts(area: Rect, scene: &Scene<'_>) -> [Rect; 4] {
+    let rows = [
+        Constraint::Length(1),
+        Constraint::Length(card::rows(area, scene)),
+        Constraint::Fill(1),
+        Constraint::Length(1),
+    ];
     Layout::vertical(rows).areas(area)
 }
 
@@ -107,7 +111,7 @@ fn popups(buf: &mut Buffer, app: &App, scene: &Scene<'_>, drawn: &mut Drawn) {
 /// The summary of the job's run, below the last verdict.
 fn run_summary(buf: &mut Buffer, scene: &Scene<'_>) {
     let Some(run) = scene.job.summary() else { return };
-    let [.., body, _] = parts(buf.area);
+    let [.., body, _] = parts(buf.area, scene);
     let width = SUMMARY.min(body.width.saturating_sub(4));
     let lines = summary::lines(run, scene.zone, scene.price).into_iter().flat_map(|(line, text)| {
         let style = if line == SummaryLine::Advice { scene.theme.strong() } else { Style::new() };

@@ -7,17 +7,17 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
 use super::JobList;
-use crate::charts::{ChartColumns, FilledTimeline, LoopTimeline};
+use crate::charts::{ChartColumns, FilledTimeline};
 use crate::format;
 use crate::job::Job;
 use crate::labels;
 use crate::theme::{Theme, WithLook};
+use crate::widgets::loop_area::LoopArea;
 use crate::widgets::{ChartLine, Text, Top, card, count, write_lines};
 use trainmon_attach::jobs::JobCandidate;
 use trainmon_base::text::sanitize;
 use trainmon_diagnosis::diagnosis::verdict::Class;
 use trainmon_diagnosis::history::timeline::TimelineWindow;
-use trainmon_waits::time_split::TimeSplit;
 
 /// Seconds that the small charts show.
 const PREVIEW_S: f64 = 60.0;
@@ -90,19 +90,14 @@ fn timelines(buf: &mut Buffer, area: Rect, job: &Job, theme: Theme) {
         }
         band.y += height;
     }
-    let shares = job.archive().latest().and_then(|moment| {
-        // The verdict's shares are of one rank.
-        let told = if moment.frame.ranks.len() < 2 { moment.verdict.shares } else { None };
-        told.or_else(|| moment.frame.loop_shares())
-    });
-    let most = shares.iter().flat_map(TimeSplit::iter).max_by(|a, b| a.1.total_cmp(&b.1));
+    let most = job.latest_verdict().and_then(|verdict| verdict.loop_parts().into_iter().next());
     let text = most.map_or_else(
-        || "Main –".to_owned(),
-        |(activity, share)| format!("The loop {}: {}", activity.verb(), format::share(Some(share))),
+        || "Loop –".to_owned(),
+        |(part, share)| format!("The loop {}: {}", part.verb(), format::share(Some(share))),
     );
     Span::styled(text, theme.strong()).render(Rect { x: area.x, width: NAME, ..band }, buf);
     let (timeline, verdict) = (&job.history.timeline, job.latest_verdict());
-    LoopTimeline { timeline, window, verdict, theme }.render(band, buf);
+    LoopArea { timeline, window, verdict, top_ms: None, theme }.render(band, buf);
 }
 
 /// A process that may be training: its numbers, and its full command line.

@@ -1,27 +1,102 @@
-//! Bars of parts, and lists of bars, one for each worker or rank, side by side if the terminal is wide.
+//! Rows of processes with a bar each, side by side if the terminal is wide: a number, a bar of parts, the recent use of a CPU, and
+//! what it does most.
 
-use ratatui::layout::Rect;
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::Style;
-use ratatui::text::Span;
+use ratatui::symbols::bar;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Sparkline, Widget};
 
 use super::panel;
+use super::scene::Scene;
+use crate::charts;
+use crate::job::recent::Recent;
+use crate::theme::{Look, Theme};
 
-/// How many bars fit side by side in `width` cells.
+/// Width of a row with everything in it, and of one with too little room for the recent past.
+const WHOLE: u16 = 56;
+const NARROW: u16 = 44;
+/// Width of the number before a bar, and of the recent past after it.
+const NUMBER: u16 = 8;
+const RECENT: u16 = 16;
+/// Width of the text at its end.
+const TEXT: u16 = 29;
+
+/// How many rows fit side by side in `width` cells.
 pub fn columns(width: u16) -> u16 {
-    (width / 40).max(1)
+    (width / WHOLE).max(1)
 }
 
-/// The positions of a list's bars.
+/// The positions of a list's rows.
 pub fn places(area: Rect) -> impl Iterator<Item = Rect> {
     let columns = columns(area.width);
     let width = area.width / columns;
     area.rows().flat_map(move |row| (0..columns).map(move |c| Rect { x: row.x + c * width, width, ..row }))
 }
 
-/// How many bars fit into a panel that fills `area` on this screen.
+/// How many rows fit into a panel that fills `area` on this screen.
 pub fn room(area: Rect, screen: Rect) -> usize {
     let edges = panel::edges(screen);
     usize::from(area.height.saturating_sub(edges)) * usize::from(columns(area.width.saturating_sub(2 * (edges - 1))))
+}
+
+/// A row of a process.
+#[derive(Debug)]
+pub struct Row<'r> {
+    /// Its process.
+    pub pid: u32,
+    /// What stands before the bar.
+    pub number: Span<'static>,
+    /// The parts of the bar.
+    pub parts: &'r [(Look, f64)],
+    /// What its recent past shows.
+    pub recent: Recent,
+    /// The color of the recent past.
+    pub style: Style,
+    /// What it does most.
+    pub text: Line<'static>,
+}
+
+impl Row<'_> {
+    /// Draws it.
+    pub fn draw(self, buf: &mut Buffer, area: Rect, scene: &Scene<'_>) {
+        let recent = if area.width >= NARROW { RECENT.min(area.width / 6) } else { 0 };
+        let lengths = [
+            Constraint::Length(NUMBER),
+            Constraint::Fill(1),
+            Constraint::Length(recent),
+            Constraint::Length(TEXT.min(area.width / 2)),
+        ];
+        let [number, bar, recent, text] = Layout::horizontal(lengths).spacing(1).areas(area);
+        self.number.render(number, buf);
+        Line::from(charts::split(bar.width, self.parts, scene.theme)).render(bar, buf);
+        sparkline(buf, recent, (self.recent, self.pid), self.style, scene);
+        self.text.render(text, buf);
+    }
+}
+
+/// The recent past of a process, up to the moment shown; the newest at the right.
+pub fn sparkline(buf: &mut Buffer, area: Rect, (what, pid): (Recent, u32), style: Style, scene: &Scene<'_>) {
+    let uses = scene.job.recent.of(what, pid, scene.job.moment_ns(), usize::from(area.width));
+    let used = (uses.len() as u16).min(area.width);
+    let at_right = Rect { x: area.right() - used, width: used, ..area };
+    Sparkline::default().data(&uses).max(100).style(style).bar_set(bar_set(scene.theme)).render(at_right, buf);
+}
+
+fn bar_set(theme: Theme) -> bar::Set<'static> {
+    const ASCII: bar::Set<'static> = bar::Set {
+        full: "#",
+        seven_eighths: "#",
+        three_quarters: "|",
+        five_eighths: "|",
+        half: ":",
+        three_eighths: ":",
+        one_quarter: ".",
+        one_eighth: ".",
+        empty: "_",
+    };
+    if theme.ascii { ASCII } else { bar::Set { empty: "▁", ..bar::NINE_LEVELS } }
 }
 
 /// A share, 0–1, as a bar of `width` cells of blocks; `rest` fills the part that is not filled.

@@ -23,13 +23,15 @@ const FIRST_S: f64 = 3.0;
 /// Turns once per sample while there is nothing else to see.
 const SPINNER: [&str; 8] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧"];
 
-/// Rows of the card on a screen of this size: the same on every page and for every verdict, so that nothing jumps.
-pub fn rows(screen: Rect) -> u16 {
+/// Rows of the card on a screen of this size: the same on every page and for every bottleneck, so that nothing jumps. A healthy
+/// run has less to say.
+pub fn rows(screen: Rect, scene: &Scene<'_>) -> u16 {
+    let is_calm = scene.verdict().is_some_and(Verdict::is_healthy);
     match screen.height {
-        _ if framed(screen) => 6,
+        _ if framed(screen) => 6 - 2 * u16::from(is_calm),
         0..18 => 3,
-        18..30 => 4,
-        _ => 5,
+        18..30 => 4 - u16::from(is_calm),
+        _ => 5 - u16::from(is_calm),
     }
 }
 

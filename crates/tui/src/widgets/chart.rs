@@ -7,7 +7,7 @@ use ratatui::widgets::Widget;
 
 use super::panel::Panel;
 use super::scene::Scene;
-use super::text::{Piece, cells};
+use super::text::cells;
 use crate::charts::{self, ChartColumns, FilledTimeline, TimeRuler};
 use crate::format;
 use crate::theme::{Look, WithLook};
@@ -27,26 +27,20 @@ pub enum Top {
     Fine,
     /// The smallest round number of bytes per second that covers all values.
     Bytes,
-    /// The smallest round number that covers all values.
-    Number,
 }
 
 impl Top {
-    /// Value and label, for the highest value in the chart; no label if the name already says it.
-    fn axis(self, max: f32) -> (f32, Option<String>) {
+    /// Value and label, for the highest value in the chart.
+    fn axis(self, max: f32) -> (f32, String) {
         match self {
-            Self::Percent => (100.0, None),
+            Self::Percent => (100.0, "100%".to_owned()),
             Self::Fine => {
                 let top = [5.0, 10.0, 25.0, 50.0].into_iter().find(|top| max <= *top).unwrap_or(100.0);
-                (top, Some(format!("{top}%")))
+                (top, format!("{top}%"))
             }
             Self::Bytes => {
                 let max = charts::nice_bytes(f64::from(max));
-                (max as f32, Some(format!("{}iB/s", format::short_bytes(max))))
-            }
-            Self::Number => {
-                let top = charts::nice_number(f64::from(max));
-                (top as f32, Some(format::number(Some(top))))
+                (max as f32, format!("{}/s", format::short_bytes(max)))
             }
         }
     }
@@ -66,7 +60,6 @@ impl ChartLine {
         match top {
             Top::Bytes => format!("{} MiB/s", format::mib_s(value)),
             Top::Percent | Top::Fine => format::percent(value),
-            Top::Number => format::number(value),
         }
     }
 
@@ -83,8 +76,8 @@ impl ChartLine {
         ChartColumns::gather(&scene.job.history.timeline, scene.window(cells), of)
     }
 
-    /// Draws the chart, or `empty` if there is nothing to draw; returns the top of its axis, if it needs a label.
-    pub fn plot(&self, buf: &mut Buffer, area: Rect, empty: &str, scene: &Scene<'_>) -> Option<Piece> {
+    /// Draws the chart, or `empty` if there is nothing to draw; returns the label at the top of its axis, if it has one.
+    pub fn plot(&self, buf: &mut Buffer, area: Rect, empty: &str, scene: &Scene<'_>) -> Option<String> {
         let (Self(about, .., top), theme) = (*self, scene.theme);
         let columns = self.columns(area.width, scene);
         if !empty.is_empty() && columns.values().all(|value| value.is_none()) {
@@ -95,7 +88,7 @@ impl ChartLine {
         let (max, label) = top.axis(columns.max());
         let look = |percent| if top == Top::Fine { Look::of_pressure(percent) } else { about.look() };
         FilledTimeline { columns: &columns, max, look, theme }.render(area, buf);
-        label.map(|label| (format!("0–{label}"), theme.dim()))
+        Some(label)
     }
 }
 

@@ -100,7 +100,7 @@ impl Scroll<'_> {
         }
         let area = self.next(axis);
         if area.height > 0 {
-            tile::ruler(self.buf, area, scene, self.hits);
+            tile::ruler(self.buf, tile::plot(area), scene, self.hits);
         }
     }
 

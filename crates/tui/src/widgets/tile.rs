@@ -3,17 +3,21 @@
 //! A tile draws into any rectangle; this file places it, depending on the number of tiles and the available room.
 
 use ratatui::buffer::Buffer;
-use ratatui::layout::{Constraint, Layout, Margin, Rect};
-use ratatui::text::Line;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
+use super::card;
 use super::chart::{self, ChartLine};
 use super::drawn::{Hit, Hits};
+use super::loop_area::{self, LoopArea};
 use super::panel::{Panel, edges, framed};
 use super::scene::Scene;
 use super::text::{count, write_lines};
-use crate::charts::{ChartColumns, FilledTimeline, LoopTimeline};
+use crate::charts::{self, ChartColumns, FilledTimeline, VerdictBand};
+use crate::format;
 use crate::theme::WithLook;
+use trainmon_base::text::fit;
 use trainmon_diagnosis::diagnosis::verdict::Class;
 use trainmon_diagnosis::history::timeline::TimelinePoint;
 
@@ -27,12 +31,10 @@ pub enum Body {
     Chart(ChartLine, String),
     /// The use of the GPU at this index in the frame, dim if it is not the job's.
     Gpu(usize),
-    /// Where the loop's time goes.
+    /// Where each step's time went, with the band of verdicts beneath it.
     Loop,
     /// Text.
     Lines(Vec<Line<'static>>),
-    /// No rows: the edges say it all.
-    Nothing,
 }
 
 /// A section of a page.
@@ -52,11 +54,6 @@ impl Tile {
         Self { panel: line.panel(scene), body: Body::Chart(line, empty.to_owned()), weight: 1 }
     }
 
-    /// Its part of spare rows.
-    fn weight(&self) -> u16 {
-        if matches!(self.body, Body::Nothing) { 0 } else { self.weight }
-    }
-
     /// Whether there is a time axis below it.
     fn is_timed(&self) -> bool {
         matches!(self.body, Body::Chart(..) | Body::Gpu(_) | Body::Loop)
@@ -68,34 +65,67 @@ impl Tile {
         if inner.is_empty() {
             return None;
         }
+        if let Body::Lines(lines) = &self.body {
+            write_lines(buf, inner, lines);
+        }
+        if !self.is_timed() {
+            return None;
+        }
+        let [axis, plot] = Layout::horizontal([Constraint::Length(AXIS), Constraint::Fill(1)]).areas(inner);
+        let (timeline, theme) = (&scene.job.history.timeline, scene.theme);
+        let window = scene.window(plot.width);
         match &self.body {
             Body::Chart(line, empty) => {
                 let empty = chart::unread(scene.frame()).unwrap_or(empty);
-                if let Some(top) = line.plot(buf, inner, empty, scene) {
-                    // The top of the axis belongs to the value: draw the edges again with it.
-                    let mut panel = self.panel.clone();
-                    panel.value.push(top);
-                    panel.draw(buf, area, scene.theme);
-                }
+                let top = line.plot(buf, plot, empty, scene);
+                value_axis(buf, axis, top, scene);
             }
             Body::Gpu(place) => {
-                let window = scene.window(inner.width);
                 let value = |point: &TimelinePoint| point.gpus.get(*place).and_then(|percent| percent.get());
-                let columns = ChartColumns::gather(&scene.job.history.timeline, window, value);
+                let columns = ChartColumns::gather(timeline, window, value);
                 let look = |_| Class::Gpu.look();
-                FilledTimeline { columns: &columns, max: 100.0, look, theme: scene.theme }.render(inner, buf);
+                FilledTimeline { columns: &columns, max: 100.0, look, theme }.render(plot, buf);
+                value_axis(buf, axis, Some("100%".to_owned()), scene);
             }
             Body::Loop => {
-                let (timeline, window) = (&scene.job.history.timeline, scene.window(inner.width));
-                LoopTimeline { timeline, window, verdict: scene.verdict(), theme: scene.theme }.render(inner, buf);
+                let band = u16::from(plot.height >= LEAST_WITH_BAND);
+                let [stack, below] = Layout::vertical([Constraint::Fill(1), Constraint::Length(band)]).areas(plot);
+                let longest = loop_area::longest_ms(timeline, window);
+                let top_ms = longest.map(|ms| charts::nice_number(f64::from(ms)) as f32);
+                LoopArea { timeline, window, verdict: scene.verdict(), top_ms, theme }.render(stack, buf);
+                VerdictBand { timeline, window, theme }.render(below, buf);
+                if timeline.latest().is_none_or(|latest| latest.shares.is_none())
+                    && scene.verdict().is_none_or(card::is_pending)
+                {
+                    let text = "measuring where the time goes";
+                    Span::styled(fit(text, usize::from(stack.width)), theme.dim()).render(stack, buf);
+                }
+                let top = top_ms.map_or_else(|| "100%".to_owned(), |ms| format::step_time(f64::from(ms)));
+                value_axis(buf, Rect { height: stack.height, ..axis }, Some(top), scene);
             }
-            Body::Lines(lines) => write_lines(buf, inner, lines),
-            Body::Nothing => {}
+            Body::Lines(_) => {}
         }
-        self.is_timed().then(|| {
-            hits.push((inner, Hit::Chart));
-            Rect { y: inner.bottom(), height: 1, ..inner }
-        })
+        hits.push((plot, Hit::Chart));
+        Some(Rect { y: plot.bottom(), height: 1, ..plot })
+    }
+}
+
+/// Cells of the value axis left of each timeline: with one width, all timelines of a column begin at the same time.
+const AXIS: u16 = 7;
+/// Fewest rows of the loop's time with a band of verdicts beneath it.
+const LEAST_WITH_BAND: u16 = 4;
+
+/// The top of a value axis, and zero at its bottom where there is room for both.
+fn value_axis(buf: &mut Buffer, area: Rect, top: Option<String>, scene: &Scene<'_>) {
+    let Some(top) = top else { return };
+    let width = usize::from(area.width.saturating_sub(1));
+    let mut label = |text: &str, y: u16| {
+        let row = Rect { y, height: 1, ..area };
+        Span::styled(format!("{text:>width$}"), scene.theme.dim()).render(row.intersection(area), buf);
+    };
+    label(&top, area.y);
+    if area.height > 1 {
+        label("0", area.bottom() - 1);
     }
 }
 
@@ -118,9 +148,17 @@ pub fn rows(tiles: usize, columns: u16) -> u16 {
 pub fn draw(buf: &mut Buffer, area: Rect, tiles: &[Tile], columns: u16, scene: &Scene<'_>, hits: &mut Hits) {
     let axis = u16::from(!framed(buf.area) && tiles.iter().any(Tile::is_timed));
     let [body, below] = Layout::vertical([Constraint::Fill(1), Constraint::Length(axis)]).areas(area);
+    draw_rows(buf, body, tiles, columns, scene, hits);
+    if axis > 0 {
+        ruler(buf, plot(below), scene, hits);
+    }
+}
+
+/// The same without a line for the time axis.
+pub fn draw_rows(buf: &mut Buffer, body: Rect, tiles: &[Tile], columns: u16, scene: &Scene<'_>, hits: &mut Hits) {
     let rows: Vec<&[Tile]> = tiles.chunks(usize::from(columns.max(1))).collect();
     let is_column = columns == 1;
-    let weight = |row: &[Tile]| if is_column { row.iter().map(Tile::weight).sum() } else { 1 };
+    let weight = |row: &[Tile]| if is_column { row.iter().map(|tile| tile.weight).sum() } else { 1 };
     // Each row has its edges, and spare rows are shared out by weight.
     let heights = rows.iter().flat_map(|row| [Constraint::Length(edges(buf.area)), Constraint::Fill(weight(row))]);
     let parts = Layout::vertical(heights).split(body);
@@ -128,9 +166,12 @@ pub fn draw(buf: &mut Buffer, area: Rect, tiles: &[Tile], columns: u16, scene: &
         let area = parts.iter().copied().reduce(Rect::union).unwrap_or_default();
         draw_row(buf, area, row, place == rows.len(), scene, hits);
     }
-    if axis > 0 {
-        ruler(buf, below, scene, hits);
-    }
+}
+
+/// The part of a row without frames in which timelines are drawn.
+pub fn plot(area: Rect) -> Rect {
+    let axis = AXIS.min(area.width);
+    Rect { x: area.x + axis, width: area.width - axis, ..area }
 }
 
 /// Draws tiles side by side over all of `area`, with the time axis in their lower edges if it is the last row of
@@ -143,7 +184,7 @@ pub fn draw_row(buf: &mut Buffer, area: Rect, tiles: &[Tile], is_last: bool, sce
             && framed(buf.area)
             && let Some(below) = below
         {
-            ruler(buf, below.inner(Margin::new(1, 0)), scene, hits);
+            ruler(buf, below, scene, hits);
         }
     }
 }

@@ -54,6 +54,8 @@ pub(in crate::diagnosis) struct Chain {
     pub of_rank: Option<TimeSplit>,
     /// Share of the time in which it waited for the loop of another rank while that loop ran.
     pub ranks_at_work: f64,
+    /// The processes of the other ranks.
+    pub ranks: BTreeSet<u32>,
 }
 
 /// The threads of the loop's process that it waits for, by what they do meanwhile: shares of the loop's time with the GPU
@@ -179,6 +181,7 @@ impl Chain {
         // Stable: equal ones stay in the order of the sums.
         ways.sort_by(|a, b| b.share.total_cmp(&a.share));
         chain.ways = ways;
+        chain.ranks = loops.iter().map(|(pid, _)| *pid).filter(|pid| *pid != chain.process.pid).collect();
         chain.renewed = renewed / seconds;
         chain.runs_per_s = runs.get();
         Some(chain)

@@ -14,7 +14,7 @@ use trainmon_waits::time_split::{LoopActivity, TimeSplit};
 pub const GPUS: usize = 16;
 
 /// Values kept individually, besides those of the GPUs.
-const VALUES: usize = 26;
+const VALUES: usize = 27;
 
 /// Lengths that differ by less count as equal: a frame's length comes as a fraction of seconds. Nanoseconds.
 const SLACK_NS: u64 = 1000;
@@ -172,6 +172,9 @@ point! {
         use End::{Children, Cpu, Gpu, Disk, Flush, Memory, Net};
         !matches!(end, Cpu | Children | Disk | Flush | Memory | Net | Gpu)
     }),
+    /// The part of the loop's time that the verdict has a name for, of the fifth kind of the shares, percent: the timeline
+    /// fills it in.
+    named_waits: None,
 }
 
 impl TimelinePoint {

@@ -1,21 +1,18 @@
-//! One bar for each rank of a distributed run: where its training loop's time goes, and its GPU.
+//! One row for each rank of a distributed run: where its training loop's time goes, and its GPU.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
-use ratatui::widgets::Widget;
 
-use crate::charts;
+use crate::format;
+use crate::job::recent::Recent;
 use crate::labels::whole_percent;
-use crate::theme::{Theme, WithLook};
+use crate::theme::Look;
 use crate::widgets::panel::Panel;
 use crate::widgets::{Scene, bars};
+use trainmon_diagnosis::diagnosis::loop_parts;
 use trainmon_waits::Frame;
 use trainmon_waits::frame::RankRates;
-
-/// Width of rank and PID before a bar, and of the numbers after it.
-const BEFORE: u16 = 11;
-const BEHIND: u16 = 15;
 
 /// Draws a heading and as many ranks as fit.
 pub fn draw(buf: &mut Buffer, area: Rect, frame: &Frame, scene: &Scene<'_>) {
@@ -28,34 +25,52 @@ pub fn draw(buf: &mut Buffer, area: Rect, frame: &Frame, scene: &Scene<'_>) {
     if count > room {
         panel = panel.with(format!("{room} shown"), theme.dim());
     }
-    let inner = panel.with("colors as above · waiting for data · GPU use", theme.dim()).draw(buf, area, theme);
+    let inner = panel.with("colors as above", theme.dim()).draw(buf, area, theme);
     for ((place, rank), area) in frame.ranks.iter().enumerate().zip(bars::places(inner)) {
-        let number = rank.number(place);
-        let number = if straggler == Some(place) {
-            Span::styled(format!("{number:>2}!"), theme.warning())
-        } else {
-            Span::styled(format!("{number:>2} "), theme.dim())
-        };
-        line(area.width, number, rank, frame, theme).render(area, buf);
+        row(buf, area, place, rank, straggler == Some(place), frame, scene);
     }
 }
 
-fn line(width: u16, number: Span<'static>, rank: &RankRates, frame: &Frame, theme: Theme) -> Line<'static> {
-    let pid = Span::styled(format!("{:>7} ", rank.id.pid), theme.dim());
-    let parts: Vec<_> = rank.split_s.iter().map(|(activity, s)| (activity.look(), s)).collect();
-    let wait = rank.split_s.shares_of(rank.seconds_seen).map(|shares| shares.input_wait * 100.0);
+fn row(
+    buf: &mut Buffer,
+    area: Rect,
+    place: usize,
+    rank: &RankRates,
+    is_late: bool,
+    frame: &Frame,
+    scene: &Scene<'_>,
+) {
+    let theme = scene.theme;
+    // The verdict's window, as on the card; before the first verdict this moment.
+    let told = scene.verdict().and_then(|verdict| verdict.ranks.iter().find(|known| known.pid == rank.id.pid));
+    let shares = told.map(|told| told.shares).or_else(|| rank.split_s.shares_of(rank.seconds_seen));
+    let parts = shares.map_or_else(Vec::new, |shares| loop_parts::parts(&shares, &[]));
+    let looks: Vec<_> = parts.iter().map(|(part, share)| (Look::of_part(*part, scene.verdict()), *share)).collect();
+    let style = looks.first().map_or_else(|| theme.dim(), |(look, _)| theme.style(*look));
+    let most = parts.first().map_or_else(
+        || format::UNMEASURED.to_owned(),
+        |(part, share)| format!("{} {}", part.short(), format::share(Some(*share))),
+    );
+    let mut text = vec![Span::styled(most, style)];
     let devices: Vec<_> = frame.gpus.iter().filter(|gpu| gpu.job_pids.contains(&rank.id.pid)).collect();
-    let text = match devices.split_first() {
-        Some((first, others)) => {
-            // Of several GPUs, the idlest is shown: a mean would hide it.
-            let least = devices.iter().filter_map(|gpu| gpu.utilization_pct).reduce(f64::min);
-            let more = if others.is_empty() { String::new() } else { format!("+{}", others.len()) };
-            format!(" {:>4} G{}{more} {}", whole_percent(wait), first.index, whole_percent(least))
-        }
-        None => format!(" {:>4} wait", whole_percent(wait)),
-    };
-    let bar = charts::split(width.saturating_sub(BEFORE + BEHIND), &parts, theme);
-    Line::from_iter([number, pid].into_iter().chain(bar).chain([Span::styled(text, theme.dim())]))
+    if let Some((first, others)) = devices.split_first() {
+        // Of several GPUs, the idlest is shown: a mean would hide it.
+        let least = devices.iter().filter_map(|gpu| gpu.utilization_pct).reduce(f64::min);
+        let more = if others.is_empty() { String::new() } else { format!("+{}", others.len()) };
+        let text_of = format!(" · GPU {}{more} {} now", first.index, whole_percent(least));
+        text.push(Span::styled(text_of, theme.dim()));
+    }
+    let mark = if is_late { "!" } else { "" };
+    let of_number = if is_late { theme.warning() } else { theme.dim() };
+    bars::Row {
+        pid: rank.id.pid,
+        number: Span::styled(format!("rank {:>2}{mark}", rank.number(place)), of_number),
+        parts: &looks,
+        recent: Recent::Lost,
+        style,
+        text: Line::from(text),
+    }
+    .draw(buf, area, scene);
 }
 
 /// The index of the rank that the others wait for.

@@ -1,107 +1,119 @@
-//! The tiles of the overview: steps, the loop's time, GPU, workers, CPU, storage. Empty tiles are left out.
+//! The charts of the overview: the loop's time, GPU, CPU, storage. What has nothing to show is told in words.
 
-use crate::theme::WithLook;
+use ratatui::style::Style;
+
+use crate::theme::Look;
 use crate::widgets::panel::Panel;
 use crate::widgets::tile::{Body, Tile};
-use crate::widgets::{ChartLine, Scene, Top, card};
-use crate::{charts, format, labels};
+use crate::widgets::{ChartLine, Piece, Scene, Top, card, cells};
+use crate::{format, labels};
 use trainmon_base::stats::mean;
 use trainmon_base::text::sanitize;
+use trainmon_diagnosis::diagnosis::loop_parts::{LoopPart, parts};
 use trainmon_diagnosis::diagnosis::verdict::{Class, Missing, Subject, Verdict};
 use trainmon_diagnosis::history::timeline;
 use trainmon_rates::frame::GpuRates;
 use trainmon_sample::{SourceState, SourceStatus};
-use trainmon_views::stages;
 use trainmon_waits::Frame;
-use trainmon_waits::frame::WorkerRates;
-use trainmon_waits::time_split::LoopActivity;
+use trainmon_waits::time_split::TimeSplit;
 
 const GPU: ChartLine = ChartLine(Class::Gpu, "GPU", |p| p.gpu.get(), Top::Percent);
-const WORKERS: ChartLine = ChartLine(Class::DataLoader, "workers", |p| p.loader.get(), Top::Percent);
 const CPU: ChartLine = ChartLine(Class::Cpu, "CPU", |p| p.cpu.get(), Top::Percent);
 const STORAGE: ChartLine = ChartLine(Class::Io, "storage", |p| p.io.get(), Top::Bytes);
 
-/// All tiles, the most important first.
-pub fn all(scene: &Scene<'_>) -> Vec<Tile> {
+/// The charts below the loop's time, what limits the run first, and what has nothing to show, in words.
+pub fn resources(scene: &Scene<'_>) -> (Vec<Tile>, Vec<Piece>) {
     let nothing = Frame::default();
     let frame = scene.frame().unwrap_or(&nothing);
-    let tiles = [
-        steps(scene),
-        Some(the_loop(frame, scene)),
-        gpu(frame, scene),
-        workers(frame, scene),
-        Some(cpu(frame, scene)),
-        Some(storage(frame, scene)),
-    ];
-    tiles.into_iter().flatten().collect()
+    let class = scene.verdict().map_or(Class::Unknown, |verdict| verdict.class);
+    let mut tiles: Vec<(Class, Tile)> = [
+        (Class::Gpu, gpu(frame, scene)),
+        (Class::Cpu, Some(cpu(frame, scene))),
+        (Class::Io, Some(storage(frame, scene))),
+    ]
+    .into_iter()
+    .filter_map(|(about, tile)| Some((about, tile?)))
+    .collect();
+    tiles.sort_by_key(|(about, _)| *about != class);
+    let is_quiet = |about: Class| about == Class::Io && is_quiet(scene);
+    let (quiet, shown): (Vec<_>, Vec<_>) = tiles.into_iter().partition(|(about, _)| is_quiet(*about));
+    let dim = scene.theme.dim();
+    let folded = quiet.iter().map(|(_, tile)| in_words(tile, dim)).chain(no_gpu(scene).map(|text| (text, dim)));
+    (shown.into_iter().map(|(_, tile)| tile).collect(), folded.collect())
 }
 
-/// The tiles for one column of so many rows: if there is no room for a chart of each, CPU and storage share a rule.
-pub fn in_rows(mut tiles: Vec<Tile>, rows: u16, scene: &Scene<'_>) -> Vec<Tile> {
-    let needed = |tiles: &[Tile]| 3 * tiles.len() as u16 + 2;
-    if needed(&tiles) > rows && tiles.len() > 2 {
-        let storage = tiles.pop();
-        if let (Some(cpu), Some(storage)) = (tiles.last_mut(), storage) {
-            cpu.body = Body::Nothing;
-            cpu.panel.value.truncate(3);
-            let name = (storage.panel.name.0, storage.panel.name.1);
-            let value = storage.panel.value.into_iter().next().map(|(value, _)| value).unwrap_or_default();
-            cpu.panel.value.push((format!("{} {value}", name.0), scene.theme.strong()));
-        }
-    }
-    // Extra tiles are dropped, the least important first.
-    while needed(&tiles) > rows + 3 && tiles.len() > 2 {
-        tiles.remove(tiles.len() - 2);
-    }
-    tiles
+/// A tile in a few words.
+pub fn in_words(tile: &Tile, style: Style) -> Piece {
+    let values: Vec<&str> = tile.panel.value.iter().take(3).map(|(text, _)| text.trim()).collect();
+    (format!("{} {}", tile.panel.name.0, values.join(" · ")), style)
 }
 
-/// Steps per second, the number that people tune for.
-fn steps(scene: &Scene<'_>) -> Option<Tile> {
-    let verdict = scene.verdict()?;
-    let per_s = verdict.steps.per_s?;
+/// Whether storage has done hardly anything over the time that the charts show.
+fn is_quiet(scene: &Scene<'_>) -> bool {
+    let highest = STORAGE.columns(QUIET_CELLS, scene).max();
+    let busy = scene.frame().and_then(|frame| frame.storage.utilization_pct).unwrap_or(0.0);
+    f64::from(highest) < QUIET_BYTES_PER_S && busy < QUIET_PCT
+}
+
+/// Reading less than this, with the disks less busy than that, is nothing to look at.
+const QUIET_BYTES_PER_S: f64 = 1_048_576.0;
+const QUIET_PCT: f64 = 10.0;
+/// The peak of a minute needs no more columns.
+const QUIET_CELLS: u16 = 60;
+
+/// Where each step's time went: rate, step time, and the parts of the loop's time over the verdict's window.
+pub fn the_loop(scene: &Scene<'_>, width: u16) -> Tile {
     let theme = scene.theme;
-    let line = ChartLine(Class::Balanced, verdict.steps.unit.per_s(), |p| p.steps.get(), Top::Number);
-    let panel = Panel::new(line.1, theme.series(line.0).patch(theme.strong()));
-    let mut panel = panel.with(format::number(Some(per_s)), theme.strong());
-    // The mean, not the median: it must agree with the rate beside it.
-    if per_s > 0.0 {
-        panel =
-            panel.with(format!("{} {}", format::step_time(1000.0 / per_s), verdict.steps.unit.each()), theme.dim());
+    let frame = scene.frame();
+    let ranks = frame.map_or(0, |frame| frame.ranks.len());
+    let steps = scene.verdict().map(|verdict| &verdict.steps);
+    let per_s = steps.and_then(|steps| steps.per_s).filter(|per_s| *per_s > 0.0);
+    let is_narrow = width < NARROW;
+    let name = match (ranks, steps.filter(|_| per_s.is_some())) {
+        (2.., _) if is_narrow => format!("mean of {ranks} ranks"),
+        (2.., _) => format!("where the time went, mean of {ranks} ranks"),
+        (_, Some(steps)) if is_narrow => format!("each {}'s time", steps.unit.one()),
+        (_, Some(steps)) => format!("where each {}'s time went", steps.unit.one()),
+        (_, None) => "where the loop's time went".to_owned(),
+    };
+    let mut panel = Panel::new(name, theme.strong());
+    if let (Some(per_s), Some(steps)) = (per_s, steps) {
+        // The mean, not the median: it must agree with the rate beside it.
+        let each = if is_narrow { String::new() } else { format!(" {}", steps.unit.each()) };
+        let each = format!("{}{each}", format::step_time(1000.0 / per_s));
+        panel = panel.with(format!("{} {}", format::number(Some(per_s)), steps.unit.per_s()), theme.strong());
+        panel = panel.with(each, theme.dim());
     }
-    Some(Tile { panel, body: Body::Chart(line, "no steps yet".to_owned()), weight: 2 })
+    let parts = loop_parts(scene);
+    let legend = |short: bool| {
+        parts.iter().map(move |(part, share)| {
+            let look = Look::of_part(*part, scene.verdict());
+            let word = if short { part.short() } else { part.word() };
+            let text = format!("{} {word} {:>VALUE_CELLS$}", theme.key(look), format::share(Some(*share)));
+            (text, theme.style(look))
+        })
+    };
+    let used: u16 = panel.value.iter().map(|(text, _)| cells(text) + 3).sum::<u16>() + cells(&panel.name.0) + 9;
+    let long: u16 = legend(false).map(|(text, _)| cells(&text) + 3).sum();
+    let is_short = used.saturating_add(long) > width;
+    panel.value.extend(legend(is_short));
+    Tile { panel, body: Body::Loop, weight: 1 }
 }
 
-/// Where each second of the loop goes.
-fn the_loop(frame: &Frame, scene: &Scene<'_>) -> Tile {
-    let theme = scene.theme;
-    // The verdict's shares are of one rank; with several ranks, the chart and its title show the mean.
-    let told = if frame.ranks.len() < 2 { scene.verdict().and_then(|verdict| verdict.shares) } else { None };
-    let shares = told.or_else(|| frame.loop_shares());
-    let ranks = if frame.ranks.len() > 1 { format!(" ×{}", frame.ranks.len()) } else { String::new() };
-    let mut panel = Panel::new(format!("training loop{ranks}"), theme.strong());
-    // What is blamed has a name of its own.
-    let waited_for = scene.verdict().and_then(stages::waited_for);
-    // The largest first: where room is short, what fills the chart keeps its key.
-    let tenths = |activity: &LoopActivity| shares.map_or(0.0, |shares| (shares[*activity] * 10.0).round());
-    let mut shown = LoopActivity::ALL;
-    shown.sort_by(|a, b| tenths(b).total_cmp(&tenths(a)));
-    let is_small = |activity: LoopActivity| shares.is_none_or(|shares| shares[activity] < OTHER_NAMED);
-    for activity in shown.into_iter().filter(|a| *a != LoopActivity::Other || !is_small(*a)) {
-        let look = activity.look();
-        let share = format::share(shares.map(|shares| shares[activity]));
-        let word = match waited_for {
-            Some(word) if activity == LoopActivity::Other => word,
-            _ => activity.short(),
-        };
-        let text = format!("{} {word} {share:>VALUE_CELLS$}", theme.glyph(look));
-        panel = panel.with(text, charts::loop_style(activity, scene.verdict(), theme));
-    }
-    Tile { panel, body: Body::Loop, weight: 3 }
-}
+/// Below this width, titles are short.
+const NARROW: u16 = 100;
 
-/// Anything else that the loop does is named from this share on.
-const OTHER_NAMED: f64 = 0.05;
+/// The parts of the loop's time over the verdict's window; with several ranks their mean.
+fn loop_parts(scene: &Scene<'_>) -> Vec<(LoopPart, f64)> {
+    let verdict = scene.verdict();
+    let ranks = verdict.map_or(&[][..], |verdict| &verdict.ranks);
+    if ranks.len() > 1 {
+        let mut sum = TimeSplit::default();
+        ranks.iter().for_each(|rank| sum += rank.shares);
+        return sum.shares_of(sum.total()).map_or_else(Vec::new, |mean| parts(&mean, &[]));
+    }
+    verdict.map(Verdict::loop_parts).unwrap_or_default()
+}
 
 fn trouble(status: &SourceStatus) -> Option<String> {
     use SourceState::{Denied, Gone, Hung, Stale};
@@ -193,32 +205,6 @@ fn missing_gpu(verdict: &Verdict) -> Option<&str> {
         matches!(missing.what, Missing::Subject(Subject::Nvml) | Missing::Gpu(_))
     };
     verdict.not_seen.iter().find(is_gpu).map(|missing| missing.why.as_str())
-}
-
-fn workers(frame: &Frame, scene: &Scene<'_>) -> Option<Tile> {
-    let workers = &frame.workers;
-    if workers.is_empty() {
-        return None;
-    }
-    // The verdict's window if it covers the workers; otherwise this moment.
-    let known = scene.verdict().map(|verdict| &verdict.workers).filter(|known| known.len() == workers.len());
-    let mean = |told: fn(&trainmon_diagnosis::diagnosis::verdict::WorkerVerdict) -> Option<f64>,
-                now: fn(&WorkerRates) -> Option<f64>| match known {
-        Some(known) => mean(known.iter().map(told)),
-        None => mean(workers.iter().map(now)),
-    };
-    let batches = workers.iter().map(|w| w.batches_per_s).sum::<Option<f64>>();
-    let busy = mean(|w| w.busy, |w| w.busy);
-    // What the chart shows.
-    let active = mean(|w| w.idle, |w| w.idle).map(|idle| 1.0 - idle);
-    let more = [
-        ("busy ", busy, format::share as fn(_) -> _, ""),
-        ("io ", mean(|w| w.io_wait, |w| w.io_wait), format::share, ""),
-        ("queueing ", mean(|w| w.runnable, |w| w.runnable), format::share, ""),
-        ("", batches, format::number, " batches/s"),
-    ];
-    let name = format::counted(workers.len(), "worker", "workers");
-    Some(tile(WORKERS, name, format!("{} active", format::share(active)), &more, scene))
 }
 
 fn cpu(frame: &Frame, scene: &Scene<'_>) -> Tile {

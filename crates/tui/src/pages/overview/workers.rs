@@ -1,27 +1,39 @@
-//! One bar for each worker: busy, waiting for its data, queueing for a CPU, idle.
+//! One row for each worker: busy, waiting for its data, queueing for a CPU, idle.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
-use ratatui::widgets::Widget;
 
+use crate::format;
+use crate::job::recent::Recent;
 use crate::theme::Look;
 use crate::widgets::panel::Panel;
 use crate::widgets::{Scene, bars};
-use crate::{charts, format};
-use trainmon_diagnosis::diagnosis::verdict::Stages;
+use trainmon_base::stats::mean;
+use trainmon_diagnosis::diagnosis::verdict::{Stages, WorkerVerdict};
 use trainmon_waits::Frame;
 use trainmon_waits::frame::WorkerRates;
 
-/// Width of the PID before a bar, and of the numbers after it.
-const BEFORE: u16 = 8;
-const BEHIND: u16 = 22;
+/// A worker over the verdict's window; what the verdict does not have is of this moment.
+fn told(worker: &WorkerRates, scene: &Scene<'_>) -> WorkerVerdict {
+    let known = scene.verdict().and_then(|verdict| verdict.workers.iter().find(|known| known.pid == worker.id.pid));
+    known.cloned().unwrap_or_else(|| WorkerVerdict {
+        pid: worker.id.pid,
+        busy: worker.busy,
+        io_wait: worker.io_wait,
+        runnable: worker.runnable,
+        idle: worker.idle,
+        batches_per_s: worker.batches_per_s,
+        ..WorkerVerdict::default()
+    })
+}
 
 /// Draws a legend and as many workers as fit.
 pub fn draw(buf: &mut Buffer, area: Rect, frame: &Frame, scene: &Scene<'_>) {
     let theme = scene.theme;
     let (count, room) = (frame.workers.len(), bars::room(area, buf.area));
-    let mut panel = Panel::new("each worker", theme.strong());
+    let mut panel = Panel::new(format::counted(count, "worker", "workers"), theme.strong());
+    panel.value.extend(summary(frame, scene).map(|text| (text, theme.strong())));
     if count > room {
         panel = panel.with(format!("{room} of {count} shown"), theme.dim());
     }
@@ -30,37 +42,49 @@ pub fn draw(buf: &mut Buffer, area: Rect, frame: &Frame, scene: &Scene<'_>) {
     }
     let inner = panel.draw(buf, area, theme);
     for (worker, area) in frame.workers.iter().zip(bars::places(inner)) {
-        line(area.width, worker, scene).render(area, buf);
+        row(buf, area, &told(worker, scene), scene);
     }
 }
 
-fn line(width: u16, worker: &WorkerRates, scene: &Scene<'_>) -> Line<'static> {
+/// What all of them do together: `97% busy · 4.1 batches/s`.
+pub fn summary(frame: &Frame, scene: &Scene<'_>) -> Option<String> {
+    let workers: Vec<WorkerVerdict> = frame.workers.iter().map(|worker| told(worker, scene)).collect();
+    let busy = mean(workers.iter().map(|worker| worker.busy))?;
+    let batches = workers.iter().map(|worker| worker.batches_per_s).sum::<Option<f64>>();
+    let batches = batches.map(|per_s| format!(" · {} batches/s", format::number(Some(per_s)))).unwrap_or_default();
+    Some(format!("{} busy{batches}", format::share(Some(busy))))
+}
+
+fn row(buf: &mut Buffer, area: Rect, worker: &WorkerVerdict, scene: &Scene<'_>) {
     let theme = scene.theme;
     let shares = [worker.busy, worker.io_wait, worker.runnable, worker.idle];
     let shares = Look::STAGES.into_iter().zip(shares.map(|share| share.filter(|share| share.is_finite())));
     let known: Vec<(Look, f64)> = shares.filter_map(|(stage, share)| Some((stage, share?))).collect();
     let most = known.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1));
-    let text = most.map_or_else(
-        || format::UNMEASURED.to_owned(),
-        |(most, share)| {
-            let (share, rate) = (share * 100.0, format::number(worker.batches_per_s));
-            match by_stacks(worker.id.pid, scene) {
-                Some(name) if [Look::BUSY, Look::IO].contains(&most) => format!("{share:>3.0}% {name:<9} {rate}/s"),
-                _ => format!("{share:>3.0}% {:<5} {rate}/s", most.word),
-            }
-        },
-    );
     let style = theme.style(most.map_or(Look::IDLE, |(most, _)| most));
-    let mut line = Line::styled(format!("{:>7} ", worker.id.pid), theme.dim());
-    line.extend(charts::split(width.saturating_sub(BEFORE + BEHIND), &known, theme));
-    line.push_span(Span::styled(format!(" {text}"), style));
-    line
+    let mut text = most.map_or_else(
+        || format::UNMEASURED.to_owned(),
+        |(most, share)| format!("{} {:>3.0}%", most.word, share * 100.0),
+    );
+    let works = most.is_some_and(|(most, _)| [Look::BUSY, Look::IO].contains(&most));
+    if let Some(stage) = worker.stages.and_then(longest_stage).filter(|_| works) {
+        text = format!("{text} · {stage}");
+    }
+    let rate = worker.batches_per_s.map(|per_s| format!(" · {}/s", format::number(Some(per_s))));
+    bars::Row {
+        pid: worker.pid,
+        number: Span::styled(format!("{:>8}", worker.pid), theme.dim()),
+        parts: &known,
+        recent: Recent::Cpu,
+        style,
+        text: Line::from_iter([Span::styled(text, style), Span::styled(rate.unwrap_or_default(), theme.dim())]),
+    }
+    .draw(buf, area, scene);
 }
 
-/// The worker's main activity, if stacks show it.
-fn by_stacks(pid: u32, scene: &Scene<'_>) -> Option<&'static str> {
-    let Stages { load, decode, transform, collate, .. } =
-        scene.verdict()?.workers.iter().find(|worker| worker.pid == pid)?.stages?;
+/// What it does most of the time that it works, if stacks show it.
+fn longest_stage(stages: Stages) -> Option<&'static str> {
+    let Stages { load, decode, transform, collate, .. } = stages;
     let parts = [("load", load), ("decode", decode), ("transform", transform), ("collate", collate)];
     parts.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).filter(|(_, share)| *share > 0.05).map(|(name, _)| name)
 }

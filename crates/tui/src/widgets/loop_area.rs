@@ -1,0 +1,238 @@
+//! Where each step's time went: one stacked area over time. Its height is the length of a step where steps are counted, otherwise
+//! it is always full.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::widgets::Widget;
+
+use crate::charts::{self, MAX_CELLS};
+use crate::theme::{Look, Theme};
+use trainmon_diagnosis::diagnosis::Verdict;
+use trainmon_diagnosis::diagnosis::loop_parts::{LoopPart, WaitFor};
+use trainmon_diagnosis::history::timeline::{Timeline, TimelinePoint, TimelineWindow};
+use trainmon_waits::time_split::LoopActivity;
+
+/// The parts from the bottom up: what is lost lies on what is useful, so that its lower edge is easy to follow.
+const PARTS: [LoopPart; 6] = [
+    LoopPart::Activity(LoopActivity::DeviceSync),
+    LoopPart::Activity(LoopActivity::HostBusy),
+    LoopPart::Activity(LoopActivity::InputWait),
+    LoopPart::Wait(WaitFor::Lock, None),
+    LoopPart::Activity(LoopActivity::Checkpoint),
+    LoopPart::Activity(LoopActivity::Other),
+];
+
+/// How bright the area is, 0–1: less than text, because it is large.
+const BODY: f64 = 0.5;
+
+/// Two levels in each cell: more would change with every sample, and cost bytes.
+const LEVELS: usize = 2;
+
+/// The area.
+#[derive(Debug)]
+pub struct LoopArea<'a> {
+    /// The past.
+    pub timeline: &'a Timeline,
+    /// What of it is shown.
+    pub window: TimelineWindow,
+    /// What is blamed.
+    pub verdict: Option<&'a Verdict>,
+    /// The step time at the upper edge, ms; without it each column is full.
+    pub top_ms: Option<f32>,
+    /// How to draw.
+    pub theme: Theme,
+}
+
+/// One column: the part's shares, and the step time if it is known.
+#[derive(Debug, Clone, Copy, Default)]
+struct Column {
+    shares: [f32; PARTS.len()],
+    seconds: f32,
+    step_ms: f32,
+    stepped: f32,
+}
+
+impl Column {
+    fn of_point(point: &TimelinePoint) -> Option<[f32; PARTS.len()]> {
+        let shares = point.shares?;
+        let of = |activity: LoopActivity| shares.get(activity.index()).copied().unwrap_or(0.0);
+        let other = of(LoopActivity::Other);
+        let named = (point.named_waits.get().unwrap_or(0.0) / 100.0).clamp(0.0, other.max(0.0));
+        Some(PARTS.map(|part| match part {
+            LoopPart::Wait(..) => named,
+            LoopPart::Activity(LoopActivity::Other) => other - named,
+            LoopPart::Activity(activity) => of(activity),
+        }))
+    }
+
+    fn step_ms(&self) -> Option<f32> {
+        (self.stepped > 0.0).then(|| self.step_ms / self.stepped)
+    }
+}
+
+/// The step time of a point, ms.
+fn step_ms(point: &TimelinePoint) -> Option<f32> {
+    point.steps.get().filter(|per_s| *per_s > 0.0).map(|per_s| 1000.0 / per_s)
+}
+
+fn gather(timeline: &Timeline, window: TimelineWindow) -> Vec<Column> {
+    let mut columns = vec![Column::default(); window.columns.min(MAX_CELLS)];
+    timeline.spread(window, |at, seconds, point| {
+        let (Some(column), Some(shares)) = (columns.get_mut(at), Column::of_point(point)) else { return };
+        column.shares.iter_mut().zip(shares).for_each(|(sum, share)| *sum += share * seconds);
+        column.seconds += seconds;
+        if let Some(ms) = step_ms(point) {
+            column.step_ms += ms * seconds;
+            column.stepped += seconds;
+        }
+    });
+    columns
+}
+
+/// The longest step time that an area over this window shows, ms; `None` where no steps are counted.
+pub fn longest_ms(timeline: &Timeline, window: TimelineWindow) -> Option<f32> {
+    gather(timeline, window).iter().filter_map(Column::step_ms).reduce(f32::max)
+}
+
+/// Gives the columns before the first step time the first one, and those after a step time that one: the rate is a mean over the
+/// last seconds, so it covers them.
+fn heights(columns: &[Column], top_ms: f32) -> Vec<f32> {
+    let first = columns.iter().find_map(Column::step_ms);
+    let mut last = first.unwrap_or(top_ms);
+    let height = |column: &Column| {
+        last = column.step_ms().unwrap_or(last);
+        (last / top_ms).clamp(0.0, 1.0)
+    };
+    columns.iter().map(height).collect()
+}
+
+impl Widget for LoopArea<'_> {
+    fn render(self, area: Rect, buf: &mut Buffer) {
+        let Self { timeline, window, verdict, top_ms, theme } = self;
+        let area = area.intersection(buf.area);
+        if area.is_empty() {
+            return;
+        }
+        let columns = gather(timeline, window);
+        let heights = match top_ms.filter(|top| *top > 0.0) {
+            Some(top) => heights(&columns, top),
+            None => vec![1.0; columns.len()],
+        };
+        let looks = PARTS.map(|part| Look::of_part(part, verdict));
+        let mut started = timeline.began_before(window);
+        for (at, (column, height)) in columns.iter().zip(heights).enumerate() {
+            let Some(x) = charts::cell(area, window, at) else { continue };
+            if column.seconds > 0.0 {
+                started = true;
+                stack(buf, Rect { x, width: 1, ..area }, &column.shares, height, &looks, theme);
+            } else if started && !window.is_ahead(at) {
+                charts::put(buf, x, area.bottom() - 1, theme.gap_glyph(), theme.dim());
+            }
+        }
+    }
+}
+
+/// Draws one column of parts, filled up to `height`, 0–1.
+fn stack(buf: &mut Buffer, area: Rect, shares: &[f32], height: f32, looks: &[Look], theme: Theme) {
+    let total: f32 = shares.iter().sum();
+    let is_solid = theme.is_solid();
+    let levels = if is_solid { LEVELS } else { 1 };
+    let full = f32::from(area.height) * levels as f32 * height;
+    // The look of each level from the bottom. Edges are rounded as running sums, so that the height is exact.
+    let mut filled = 0.0;
+    let edges: Vec<usize> = shares
+        .iter()
+        .map(|share| {
+            filled += share / total.max(f32::MIN_POSITIVE);
+            (filled * full).round() as usize
+        })
+        .collect();
+    let look_at = |level: usize| edges.iter().zip(looks).find(|(edge, _)| level < **edge).map(|(_, look)| *look);
+    for row in 0..usize::from(area.height) {
+        let y = area.bottom() - 1 - row as u16;
+        let (lower, upper) = (look_at(row * levels), look_at(row * levels + levels - 1));
+        let Some(lower) = lower else { return };
+        let style = theme.filled(lower, BODY);
+        match upper {
+            Some(upper) if upper == lower && is_solid => charts::put(buf, area.x, y, '█', style),
+            Some(upper) if upper == lower => charts::put(buf, area.x, y, theme.glyph(lower), style),
+            Some(upper) => charts::put(buf, area.x, y, '▄', theme.filled_on(lower, upper, BODY)),
+            None => charts::put(buf, area.x, y, '▄', style),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use trainmon_diagnosis::diagnosis::verdict::Class;
+    use trainmon_waits::Frame;
+    use trainmon_waits::time_split::TimeSplit;
+
+    fn timeline(points: &[(u64, TimeSplit, Option<f64>)]) -> Timeline {
+        let mut timeline = Timeline::default();
+        for (second, split, per_s) in points {
+            let frame = Frame { monotonic_ns: second * 1_000_000_000, seconds: 1.0, ..Frame::default() };
+            timeline.add(TimelinePoint::new(&frame, Class::Unknown, *per_s, Some(*split)));
+        }
+        timeline
+    }
+
+    fn drawn(timeline: &Timeline, seconds: u16, height: u16, top_ms: Option<f32>, theme: Theme) -> Vec<String> {
+        let area = Rect::new(0, 0, seconds, height);
+        let mut buf = Buffer::empty(area);
+        let window = TimelineWindow {
+            edge_ns: 1_000_000_000_000,
+            end_ns: 1_000_000_000_000,
+            column_ns: 1_000_000_000,
+            columns: usize::from(seconds),
+            sweep: false,
+        };
+        LoopArea { timeline, window, verdict: None, top_ms, theme }.render(area, &mut buf);
+        let width = usize::from(seconds);
+        buf.content.chunks(width).map(|row| row.iter().map(|cell| cell.symbol()).collect()).collect()
+    }
+
+    fn half() -> TimeSplit {
+        TimeSplit { input_wait: 0.5, device_sync: 0.5, ..TimeSplit::default() }
+    }
+
+    #[test]
+    fn useful_time_is_below_what_is_lost() {
+        let timeline = timeline(&[(999, half(), None), (1000, half(), None)]);
+        assert_eq!(drawn(&timeline, 3, 4, None, Theme::plain(true)), [" DD", " DD", " GG", " GG"]);
+        // Three levels of lost time on three of useful time: half a cell each.
+        assert_eq!(drawn(&timeline, 2, 3, None, Theme::default()), ["██", "▄▄", "██"]);
+    }
+
+    #[test]
+    fn the_height_is_the_step_time() {
+        let timeline = timeline(&[(998, half(), None), (999, half(), Some(20.0)), (1000, half(), Some(10.0))]);
+        let rows = drawn(&timeline, 3, 4, Some(100.0), Theme::plain(true));
+        // 50 ms, also for the second before the rate was known, then 100 ms.
+        assert_eq!(rows, ["  D", "  D", "DDG", "GGG"]);
+    }
+
+    #[test]
+    fn a_gap_is_drawn_as_one() {
+        let timeline = timeline(&[(998, half(), None), (1000, half(), None)]);
+        assert_eq!(drawn(&timeline, 3, 2, None, Theme::plain(true)), ["D D", "G-G"]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_past_is_drawn_inside_its_area(
+            seconds in prop::collection::vec((900u64..1000, prop::array::uniform5(0.0f64..2.0), prop::option::of(any::<f64>())), 0..30),
+            width in 0u16..60, height in 0u16..20, top in prop::option::of(any::<f32>()),
+        ) {
+            let mut seconds: Vec<_> = seconds.into_iter().map(|(at, split, per_s)| (at, split.into(), per_s)).collect();
+            seconds.sort_by_key(|(at, ..)| *at);
+            let timeline = timeline(&seconds);
+            for theme in [Theme::plain(true), Theme::default()] {
+                drawn(&timeline, width, height, top, theme);
+            }
+        }
+    }
+}
