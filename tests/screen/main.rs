@@ -6,12 +6,14 @@
 mod app;
 mod bytes;
 mod chain;
+mod dump_tmp;
 mod every_page;
 mod fleet;
 mod gpu_cpu;
 mod io_stacks;
 mod jobs;
 mod keys;
+mod one_number;
 #[path = "../support/svg.rs"]
 mod picture;
 mod processes;

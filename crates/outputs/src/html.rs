@@ -169,10 +169,10 @@ fn section(out: &mut String, section: &Section) {
         SectionBody::Text(text) => tag(out, "p", text),
         SectionBody::Shares(shares) => {
             out.push_str("<table class=\"shares\"><tbody>\n");
-            for (activity, share) in shares {
+            for (word, part, share) in shares {
                 let shown = if share.is_finite() { format!("{}%", percent(*share)) } else { UNMEASURED.to_owned() };
-                let bar = bar(*share, color(*activity));
-                let word = activity.word();
+                let bar = bar(*share, color(part.activity()));
+                let word = escaped(word);
                 let _ = writeln!(
                     out,
                     "<tr><th scope=\"row\">{word}</th><td class=\"right\">{shown}</td><td>{bar}</td></tr>"

@@ -111,7 +111,7 @@ fn section(out: &mut String, section: &Section) {
     match &section.body {
         SectionBody::Text(text) => line(out, &inline(text)),
         SectionBody::Shares(all) => {
-            shares(out, "activity", all.iter().map(|(activity, share)| (activity.word(), *share)))
+            shares(out, "activity", all.iter().map(|(word, _, share)| (word.as_str(), *share)))
         }
         SectionBody::Parts(parts) => shares(out, "what", parts.iter().map(|(_, words, share)| (*words, *share))),
         SectionBody::Table(columns, rows) => table(out, columns, rows),

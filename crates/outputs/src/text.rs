@@ -254,7 +254,7 @@ impl TextPage {
         match &section.body {
             SectionBody::Text(text) => self.text("", &format!("{}: {text}", section.title)),
             SectionBody::Shares(shares) => {
-                let bars = shares.iter().map(|(activity, share)| (activity.word(), ink::activity(*activity), *share));
+                let bars = shares.iter().map(|(word, part, share)| (word.as_str(), ink::activity(part.activity()), *share));
                 self.bars(&bars.collect::<Vec<_>>());
             }
             SectionBody::Parts(parts) => {

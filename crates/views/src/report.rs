@@ -16,6 +16,7 @@ use trainmon_diagnosis::diagnosis::verdict::{
 };
 use trainmon_diagnosis::diagnosis::{Verdict, causes};
 use trainmon_profiles::account::ProfileSource;
+use trainmon_diagnosis::diagnosis::loop_parts::{LEAST_LISTED, LoopPart};
 use trainmon_waits::time_split::LoopActivity;
 
 /// Up to this many workers get a row each; more are summarized.
@@ -168,7 +169,8 @@ fn capitalized(words: &str) -> String {
 }
 
 fn loop_time(verdict: &Verdict) -> Section {
-    let shares = verdict.shares.iter().flat_map(|shares| shares.iter()).collect();
+    let parts = verdict.loop_parts().into_iter();
+    let shares = parts.map(|(part, share)| (part.word().into_owned(), part, share)).collect();
     let late = verdict.ranks.iter().enumerate().find(|(_, rank)| rank.straggler);
     let (title, gpu) = match late {
         Some((at, rank)) => (format!("Where the time of rank {}'s loop goes", rank.number(at)), "Its GPU"),
@@ -192,14 +194,16 @@ fn seen_from(verdict: &Verdict) -> &'static str {
 fn gpu_idle(idle: Option<GpuIdle>) -> Section {
     let parts = |idle: GpuIdle| {
         vec![
-            (LoopActivity::InputWait, idle.while_input_wait),
-            (LoopActivity::DeviceSync, idle.while_sync),
-            (LoopActivity::HostBusy, idle.while_host_busy),
-            (LoopActivity::Other, idle.while_other),
+            ("idle while the loop waits for data", LoopActivity::InputWait, idle.while_input_wait),
+            ("idle while it waits for the GPU", LoopActivity::DeviceSync, idle.while_sync),
+            ("idle while it works", LoopActivity::HostBusy, idle.while_host_busy),
+            ("idle for another reason", LoopActivity::Other, idle.while_other),
         ]
     };
-    let shares = idle.filter(|idle| idle.total.is_finite()).map(parts).unwrap_or_default();
-    Section::detail("What the loop does while the GPU is idle, of all time", SectionBody::Shares(shares))
+    let shares = idle.filter(|idle| idle.total.is_finite()).map(parts).into_iter().flatten();
+    let shares = shares.filter(|(.., share)| *share >= LEAST_LISTED);
+    let shares = shares.map(|(words, activity, share)| (words.to_owned(), LoopPart::Activity(activity), share));
+    Section::detail("When the GPU is idle, of all time", SectionBody::Shares(shares.collect()))
 }
 
 fn steps(steps: &Steps) -> String {

@@ -2,7 +2,7 @@
 
 use trainmon_base::text::format::whole_percent as percent;
 use trainmon_profiles::drawn::SliceKind;
-use trainmon_waits::time_split::LoopActivity;
+use trainmon_diagnosis::diagnosis::loop_parts::LoopPart;
 
 /// One section.
 #[derive(Debug)]
@@ -28,8 +28,8 @@ pub struct Section {
 pub enum SectionBody {
     /// One paragraph.
     Text(String),
-    /// Shares of time, 0–1.
-    Shares(Vec<(LoopActivity, f64)>),
+    /// Shares of the loop's time, 0–1: what is said of each, and its part.
+    Shares(Vec<(String, LoopPart, f64)>),
     /// Parts of a whole, 0–1, each with its words and its color.
     Parts(Vec<(SliceKind, &'static str, f64)>),
     /// Rows with a cell for each column.

@@ -8,7 +8,7 @@ mod by_kind;
 use trainmon_base::stats::mean;
 use trainmon_base::text::format::{counted, number, whole_percent};
 use trainmon_base::text::sanitize;
-use trainmon_diagnosis::diagnosis::Verdict;
+use trainmon_diagnosis::diagnosis::{Signal, Verdict};
 use trainmon_diagnosis::diagnosis::causes::Cause;
 use trainmon_diagnosis::diagnosis::chain::{ChainNode, Who, children};
 use trainmon_diagnosis::diagnosis::loop_parts::LoopPart;
@@ -294,12 +294,31 @@ fn storage(frame: Option<&Frame>) -> Option<Stage> {
     busy.map(|busy| Stage::new(StageKind::Source, "storage", Some(busy), disk.unwrap_or_else(|| "disks".to_owned())))
 }
 
+/// How busy the judged loop's GPU is over the verdict's window, 0–1.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct GpuUse {
+    /// By any process.
+    pub busy: f64,
+    /// By this job, if another process computes on it as well.
+    pub by_job: Option<f64>,
+}
+
+/// The one number of a GPU's use, for every place that shows it; `None` without a GPU.
+pub fn gpu_use(verdict: &Verdict) -> Option<GpuUse> {
+    let by_job = 1.0 - verdict.gpu_idle?.total;
+    let told = |signal: Signal| verdict.evidence.iter().find(|line| line.signal == signal)?.value;
+    let is_shared = verdict.cause == Some(Cause::SharedGpu);
+    let all = told(Signal::GpuBusy).filter(|busy| is_shared && *busy > by_job);
+    Some(GpuUse { busy: all.unwrap_or(by_job), by_job: all.map(|_| by_job) })
+}
+
 fn gpu(verdict: &Verdict, frame: Option<&Frame>) -> Option<Stage> {
     let late = verdict.ranks.iter().find(|rank| rank.straggler).map(|rank| rank.pid);
     let is_ours = |gpu: &&GpuRates| gpu.attached && late.is_none_or(|pid| gpu.job_pids.contains(&pid));
     let ours: Vec<_> = frame.into_iter().flat_map(|frame| &frame.gpus).filter(is_ours).collect();
     let now = mean(ours.iter().map(|gpu| gpu.utilization_pct)).map(|pct| pct / 100.0);
-    let busy = verdict.gpu_idle.map(|idle| 1.0 - idle.total).or(now);
+    let told = gpu_use(verdict);
+    let busy = told.map(|told| told.busy).or(now);
     if ours.is_empty() && busy.is_none() {
         return None;
     }
@@ -311,7 +330,11 @@ fn gpu(verdict: &Verdict, frame: Option<&Frame>) -> Option<Stage> {
     let sum = |of: fn(&GpuRates) -> Option<f64>| ours.iter().map(|gpu| of(gpu)).sum::<Option<f64>>();
     let watts = if !ours.is_empty() { sum(|gpu| gpu.power_w) } else { None };
     let limit = sum(|gpu| gpu.power_limit_w).map(|limit| format!(" of {}", number(Some(limit)))).unwrap_or_default();
-    let word = watts.map(|watts| format!("{} W{limit}", number(Some(watts)))).unwrap_or_default();
+    let word = match (told.and_then(|told| told.by_job), watts) {
+        (Some(by_job), _) => format!("{}% by this job", whole_percent(by_job)),
+        (None, Some(watts)) => format!("{} W{limit}", number(Some(watts))),
+        (None, None) => String::new(),
+    };
     Some(Stage::new(StageKind::Gpu, name, busy, word))
 }
 

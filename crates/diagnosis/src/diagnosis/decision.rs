@@ -66,8 +66,9 @@ fn smaller_parts(case: &RuleInput<'_>, judgment: &mut Judgment) {
             {
                 continue;
             }
-            (None, Purpose::Own) => format!("does its own work {} of the time", percent(lost)),
-            (None, _) => format!("waits for data {} of the time", percent(lost)),
+            // The whole of it, as everywhere: that the GPU is idle during a part of it is for the share.
+            (None, Purpose::Own) => format!("works {} of the time", percent(case.main.shares.host_busy.max(lost))),
+            (None, _) => format!("waits for data {} of the time", percent(case.main.shares.input_wait.max(lost))),
         };
         // A cause may be of two classes: a finding is of that of its judgment.
         let finding = Finding::new(cause, less.confidence * GUESSED.value, format!("the loop also {words}"));
@@ -94,11 +95,15 @@ fn beside_the_model(case: &RuleInput<'_>, judgment: &Judgment) -> Option<Finding
     let in_one = || stacks.own_function().map(|(_, share)| share).filter(|share| *share >= OF_TWO);
     let own = clearly.or_else(in_one)?;
     let (share, text) = match judgment.cause? {
-        Cause::CpuTraining => (own, format!("the loop also does its own work {} of the time", percent(own))),
+        Cause::CpuTraining => (own, outside_the_model(own)),
         _ => return None,
     };
     let finding = Finding::new(Cause::MainThread, judgment.confidence * GUESSED.value, text);
     Some(Finding { share: Some(round(share, 3)), ..finding })
+}
+
+fn outside_the_model(share: f64) -> String {
+    format!("code outside the model takes {} of the loop's time", percent(share))
 }
 
 /// Without a GPU, what the model computes beside another limit is one as well.
@@ -123,8 +128,7 @@ fn own_beside(case: &RuleInput<'_>, judgment: &Judgment) -> Option<Finding> {
     if !waits || with_gpu(case.window) || own < OF_TWO {
         return None;
     }
-    let text = format!("the loop also does its own work {} of the time", percent(own));
-    let finding = Finding::new(Cause::MainThread, judgment.confidence * GUESSED.value, text);
+    let finding = Finding::new(Cause::MainThread, judgment.confidence * GUESSED.value, outside_the_model(own));
     Some(Finding { share: Some(round(own, 3)), ..finding })
 }
 

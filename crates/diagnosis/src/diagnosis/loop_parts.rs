@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 
 use super::Verdict;
 use super::features::{Chain, ChainPath};
-use trainmon_base::stats::round;
 use trainmon_base::text::named_enum;
 use trainmon_waits::taxonomy::Purpose;
 use trainmon_waits::time_split::{LoopActivity, TimeSplit};
@@ -120,7 +119,7 @@ impl LoopPart {
 }
 
 /// Parts below this are rounded to nothing, and not listed.
-const LEAST_LISTED: f64 = 0.005;
+pub const LEAST_LISTED: f64 = 0.005;
 
 impl Verdict {
     /// Where the loop's time went over the verdict's window, the largest part first; they add up to what was seen. Parts that
@@ -166,7 +165,7 @@ pub(super) fn named(shares: &mut TimeSplit, chain: &Chain, blamed: Option<Purpos
             // Part of it is a wait for the batches that a thread makes.
             continue;
         }
-        let share = round(share.min(left), 3);
+        let share = share.min(left);
         if share >= LEAST_NAMED {
             left -= share;
             named.push(LoopWait { on, pid: process_of(chain, on), share });
@@ -177,7 +176,7 @@ pub(super) fn named(shares: &mut TimeSplit, chain: &Chain, blamed: Option<Purpos
 }
 
 /// Takes a share from the waits for data, then from those for the GPU; returns how much there was.
-fn take_waits(shares: &mut TimeSplit, wanted: f64) -> f64 {
+pub(super) fn take_waits(shares: &mut TimeSplit, wanted: f64) -> f64 {
     let mut missing = wanted.max(0.0);
     for activity in [LoopActivity::InputWait, LoopActivity::DeviceSync] {
         let part = missing.min(shares[activity].max(0.0));

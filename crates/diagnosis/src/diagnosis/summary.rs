@@ -204,8 +204,9 @@ fn waits(window: &Features) -> String {
     if shares.input_wait < LOST_WAIT {
         return idle(window).unwrap_or_else(|| "The loop loads its own batches".into());
     }
-    let lead = if window.gpu.is_some() { "The GPU sits idle while the loop" } else { "The loop" };
-    format!("{lead} {} {} of the time", LoopActivity::InputWait.verb(), percent(shares.input_wait))
+    let idle = window.gpu.as_ref().map(|gpu| gpu.idle.total).filter(|idle| *idle >= LOST_WAIT.value);
+    let idle = idle.map(|idle| format!(", and the GPU sits idle {}", percent(idle))).unwrap_or_default();
+    format!("The loop {} {} of the time{idle}", LoopActivity::InputWait.verb(), percent(shares.input_wait))
 }
 
 /// How long the loop's own work leaves the GPU idle, or how long it works where no GPU is in use.

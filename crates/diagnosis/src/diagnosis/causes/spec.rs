@@ -89,7 +89,7 @@ pub struct CauseSpec {
     pub headline: &'static str,
     /// One short line for lists, which says more than the name.
     pub brief: &'static str,
-    /// What it means: a clause behind a colon, "The GPU sits idle while the loop waits for data 74% of the time: <meaning>".
+    /// What it means: a clause behind a colon, "The loop waits for data 74% of the time: <meaning>".
     pub meaning: &'static str,
     /// What must hold, in the order in which it is checked. A name of a threshold in backticks is shown as its value with its unit:
     /// "at least `lost_wait` of the time" becomes "at least 10% of the time".

@@ -1,6 +1,7 @@
 //! What the loop's time is for, if the sampler alone cannot tell. Decided once, before anything is judged.
 
 use super::{Features, LoopStacks};
+use crate::diagnosis::loop_parts::take_waits;
 use crate::diagnosis::thresholds::{COMPUTE_THREADS, HARDLY, LARGER_HALF, LOST_WAIT, PHASE};
 use trainmon_waits::Wait;
 use trainmon_waits::stacks::Activity;
@@ -68,7 +69,16 @@ impl Features {
         let batches = (share(Purpose::Batch) + reads - split.input_wait).clamp(0.0, split.other.max(0.0));
         split.other -= batches;
         split.input_wait += batches;
+        // A wait that was followed to something else than data is no wait for data, whatever call it waits in.
+        let elsewhere = [Purpose::Process, Purpose::FileLock, Purpose::Output].map(|part| self.follows(part, share(part)));
+        let missing = elsewhere.iter().sum::<f64>() - split.other;
+        split.other += take_waits(&mut split, missing);
         (split != main.shares).then_some(split)
+    }
+
+    /// A share, if waits for this are causes of their own here.
+    fn follows(&self, part: Purpose, share: f64) -> f64 {
+        if self.waits_elsewhere().any(|known| known == part) { share } else { 0.0 }
     }
 
     /// Without stacks, a loop without workers that reads data nearly all the time makes its own batches. One that computes on

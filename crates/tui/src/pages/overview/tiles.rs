@@ -14,6 +14,7 @@ use trainmon_diagnosis::diagnosis::verdict::{Class, Missing, Subject, Verdict};
 use trainmon_diagnosis::history::timeline;
 use trainmon_rates::frame::GpuRates;
 use trainmon_sample::{SourceState, SourceStatus};
+use trainmon_views::stages;
 use trainmon_waits::Frame;
 use trainmon_waits::time_split::TimeSplit;
 
@@ -148,8 +149,8 @@ fn gpu(frame: &Frame, scene: &Scene<'_>) -> Option<Tile> {
     let first = ours.first()?;
     let use_now = mean(ours.iter().map(|gpu| gpu.utilization_pct));
     // The account's share if there is one, so that the page shows the same number everywhere.
-    let idle = if ours.len() == 1 { scene.verdict().and_then(|verdict| verdict.gpu_idle) } else { None };
-    let used = idle.map_or_else(|| format::percent(use_now), |idle| format::share(Some(1.0 - idle.total)));
+    let told = if ours.len() == 1 { scene.verdict().and_then(stages::gpu_use) } else { None };
+    let used = told.map_or_else(|| format::percent(use_now), |told| format::share(Some(told.busy)));
     let sum = |of: fn(&GpuRates) -> Option<u64>| {
         let each: Option<Vec<u64>> = ours.iter().map(|gpu| of(gpu)).collect();
         Some(each?.into_iter().fold(0, u64::saturating_add))
@@ -164,6 +165,9 @@ fn gpu(frame: &Frame, scene: &Scene<'_>) -> Option<Tile> {
     };
     let mut tile = tile(GPU, name, used, &[("", watts, format::number, &format!("{limit} W"))], scene);
     let dim = scene.theme.dim();
+    if let Some(by_job) = told.and_then(|told| told.by_job) {
+        tile.panel.value.insert(1, (format!("this job {}", format::share(Some(by_job))), dim));
+    }
     if ours.len() > 1 {
         // A mean hides the one rank that idles.
         let range = range(&ours).map(|(low, high)| (format!("{low:.0}–{high:.0}%"), dim));

@@ -46,13 +46,16 @@ pub fn draw(buf: &mut Buffer, area: Rect, frame: &Frame, scene: &Scene<'_>) {
     }
 }
 
-/// What all of them do together: `97% busy · 4.1 batches/s`.
+/// What the workers that feed the judged loop do together: `97% busy · 4.1 batches/s`, and of how many of all it is.
 pub fn summary(frame: &Frame, scene: &Scene<'_>) -> Option<String> {
-    let workers: Vec<WorkerVerdict> = frame.workers.iter().map(|worker| told(worker, scene)).collect();
+    let all: Vec<WorkerVerdict> = frame.workers.iter().map(|worker| told(worker, scene)).collect();
+    let judged = scene.verdict().map_or(&[][..], |verdict| &verdict.workers);
+    let workers = if judged.is_empty() { &all } else { judged };
     let busy = mean(workers.iter().map(|worker| worker.busy))?;
     let batches = workers.iter().map(|worker| worker.batches_per_s).sum::<Option<f64>>();
     let batches = batches.map(|per_s| format!(" · {} batches/s", format::number(Some(per_s)))).unwrap_or_default();
-    Some(format!("{} busy{batches}", format::share(Some(busy))))
+    let of_them = if workers.len() < all.len() { format!("{} of them ", workers.len()) } else { String::new() };
+    Some(format!("{of_them}{} busy{batches}", format::share(Some(busy))))
 }
 
 fn row(buf: &mut Buffer, area: Rect, worker: &WorkerVerdict, scene: &Scene<'_>) {
