@@ -120,11 +120,11 @@ fn a_click_on_a_chart_looks_at_that_moment() {
     let screen = text(&app, SIZE);
     let row = screen.lines().position(|line| line.starts_with("╭─ GPU 0")).unwrap();
     let row = u16::try_from(row).unwrap() + 1;
-    // The charts of the left column end before its frame and show a minute.
-    click(&mut app, 58, row);
+    // The charts of the left column begin beside their axis, end before their frame, and show a minute.
+    click(&mut app, 38, row);
     assert!(shown(&app) >= 88, "{}", shown(&app));
     // Seconds 61 to 64 were not seen.
-    click(&mut app, 28, row);
+    click(&mut app, 25, row);
     assert!((56..=60).contains(&shown(&app)), "{}", shown(&app));
     click(&mut app, 0, row);
     assert!((56..=60).contains(&shown(&app)), "a click on a frame moves nothing");

@@ -17,8 +17,7 @@ use crate::theme::{Look, Theme};
 /// Width of a row with everything in it, and of one with too little room for the recent past.
 const WHOLE: u16 = 56;
 const NARROW: u16 = 44;
-/// Width of the number before a bar, and of the recent past after it.
-const NUMBER: u16 = 8;
+/// Width of the recent past after a bar.
 const RECENT: u16 = 16;
 /// Width of the text at its end.
 const TEXT: u16 = 29;
@@ -63,7 +62,7 @@ impl Row<'_> {
     pub fn draw(self, buf: &mut Buffer, area: Rect, scene: &Scene<'_>) {
         let recent = if area.width >= NARROW { RECENT.min(area.width / 6) } else { 0 };
         let lengths = [
-            Constraint::Length(NUMBER),
+            Constraint::Length(self.number.width() as u16),
             Constraint::Fill(1),
             Constraint::Length(recent),
             Constraint::Length(TEXT.min(area.width / 2)),

@@ -83,7 +83,9 @@ fn below(buf: &mut Buffer, area: Rect, scene: &Scene<'_>, drawn: &mut Drawn) {
     let of_axis = u16::from(!panel::framed(screen) && area.height > 0);
     let for_charts = area.height.saturating_sub(of_ranks + of_workers + of_axis);
     let columns = if panel::framed(screen) { tiles.len() } else { 1 };
-    fold(&mut tiles, &mut folded, for_charts, columns, edges, scene);
+    let has_text = u16::from(tiles::no_gpu(scene).is_some());
+    fold(&mut tiles, &mut folded, for_charts.saturating_sub(has_text), columns, edges, scene);
+    folded.splice(0..0, tiles::no_gpu(scene).map(|text| (text, scene.theme.dim())));
     let of_text = u16::from(!folded.is_empty() && for_charts > 0);
     let heights = [of_ranks, of_workers].map(Constraint::Length);
     let below = [Constraint::Fill(1), Constraint::Length(of_axis), Constraint::Length(of_text)];

@@ -26,7 +26,12 @@ pub fn draw(buf: &mut Buffer, area: Rect, frame: &Frame, scene: &Scene<'_>) {
         panel = panel.with(format!("{room} shown"), theme.dim());
     }
     let inner = panel.with("colors as above", theme.dim()).draw(buf, area, theme);
-    for ((place, rank), area) in frame.ranks.iter().enumerate().zip(bars::places(inner)) {
+    let mut ranks: Vec<_> = frame.ranks.iter().enumerate().collect();
+    if count > room {
+        // The rank that the others wait for is always shown.
+        ranks.sort_by_key(|(place, _)| Some(*place) != straggler);
+    }
+    for ((place, rank), area) in ranks.into_iter().zip(bars::places(inner)) {
         row(buf, area, place, rank, straggler == Some(place), frame, scene);
     }
 }
@@ -64,7 +69,7 @@ fn row(
     let of_number = if is_late { theme.warning() } else { theme.dim() };
     bars::Row {
         pid: rank.id.pid,
-        number: Span::styled(format!("rank {:>2}{mark}", rank.number(place)), of_number),
+        number: Span::styled(format!("{:>3}{mark:1} {:>7}", rank.number(place), rank.id.pid), of_number),
         parts: &looks,
         recent: Recent::Lost,
         style,

@@ -38,8 +38,7 @@ pub fn resources(scene: &Scene<'_>) -> (Vec<Tile>, Vec<Piece>) {
     tiles.sort_by_key(|(about, _)| *about != class);
     let is_quiet = |about: Class| about == Class::Io && is_quiet(scene);
     let (quiet, shown): (Vec<_>, Vec<_>) = tiles.into_iter().partition(|(about, _)| is_quiet(*about));
-    let dim = scene.theme.dim();
-    let folded = quiet.iter().map(|(_, tile)| in_words(tile, dim)).chain(no_gpu(scene).map(|text| (text, dim)));
+    let folded = quiet.iter().map(|(_, tile)| in_words(tile, scene.theme.dim()));
     (shown.into_iter().map(|(_, tile)| tile).collect(), folded.collect())
 }
 
