@@ -4,15 +4,14 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::Style;
-use ratatui::symbols::bar;
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Sparkline, Widget};
+use ratatui::widgets::Widget;
 
 use super::panel;
 use super::scene::Scene;
 use crate::charts;
 use crate::job::recent::Recent;
-use crate::theme::{Look, Theme};
+use crate::theme::Look;
 
 /// Width of a row with everything in it, and of one with too little room for the recent past.
 const WHOLE: u16 = 56;
@@ -70,33 +69,24 @@ impl Row<'_> {
         let [number, bar, recent, text] = Layout::horizontal(lengths).spacing(1).areas(area);
         self.number.render(number, buf);
         Line::from(charts::split(bar.width, self.parts, scene.theme)).render(bar, buf);
-        sparkline(buf, recent, (self.recent, self.pid), self.style, scene);
+        Span::styled(sparkline((self.recent, self.pid), recent.width, scene), self.style).render(recent, buf);
         self.text.render(text, buf);
     }
 }
 
-/// The recent past of a process, up to the moment shown; the newest at the right.
-pub fn sparkline(buf: &mut Buffer, area: Rect, (what, pid): (Recent, u32), style: Style, scene: &Scene<'_>) {
-    let uses = scene.job.recent.of(what, pid, scene.job.moment_ns(), usize::from(area.width));
-    let used = (uses.len() as u16).min(area.width);
-    let at_right = Rect { x: area.right() - used, width: used, ..area };
-    Sparkline::default().data(&uses).max(100).style(style).bar_set(bar_set(scene.theme)).render(at_right, buf);
+/// The recent past of a process as a sparkline of so many cells, up to the moment shown; the newest at the right.
+pub fn sparkline((what, pid): (Recent, u32), width: u16, scene: &Scene<'_>) -> String {
+    let percents = scene.job.recent.of(what, pid, scene.job.moment_ns(), usize::from(width));
+    let levels = if scene.theme.ascii { ASCII } else { LEVELS };
+    let last = levels.len() as u64 - 1;
+    let line = percents.iter().map(|percent| levels.get((percent * last).div_ceil(100) as usize).unwrap_or(&' '));
+    let line: String = line.collect();
+    format!("{line:>width$}", width = usize::from(width))
 }
 
-fn bar_set(theme: Theme) -> bar::Set<'static> {
-    const ASCII: bar::Set<'static> = bar::Set {
-        full: "#",
-        seven_eighths: "#",
-        three_quarters: "|",
-        five_eighths: "|",
-        half: ":",
-        three_eighths: ":",
-        one_quarter: ".",
-        one_eighth: ".",
-        empty: "_",
-    };
-    if theme.ascii { ASCII } else { bar::Set { empty: "▁", ..bar::NINE_LEVELS } }
-}
+/// The levels of a sparkline, from zero up.
+const LEVELS: &[char] = &['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+const ASCII: &[char] = &['_', '.', ':', '|', '#'];
 
 /// A share, 0–1, as a bar of `width` cells of blocks; `rest` fills the part that is not filled.
 pub fn share(width: u16, share: f64, style: Style, (rest, of_rest): (&str, Style)) -> [Span<'static>; 2] {

@@ -79,7 +79,8 @@ fn flow(nth: usize, width: u16, scene: &Scene<'_>) -> Span<'static> {
         _ => '╌',
     };
     let tick = scene.frame().map_or(0, |frame| frame.sequence as usize);
-    let at = if per_s.is_some_and(|per_s| per_s > 0.0) { tick.wrapping_add(nth * 3).checked_rem(cells) } else { None };
+    let at =
+        if per_s.is_some_and(|per_s| per_s > 0.0) { tick.wrapping_add(nth * 3).checked_rem(cells) } else { None };
     let arrow = (0..cells).map(|cell| if at == Some(cell) { '●' } else { line });
     let arrow = arrow.chain(['▶']).map(|c| if theme.ascii { ascii(c) } else { c });
     Span::styled(format!(" {} ", arrow.collect::<String>()), theme.edge())

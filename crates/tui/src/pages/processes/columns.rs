@@ -15,6 +15,7 @@ pub enum ProcessColumn {
     State,
     Stage,
     Cpu,
+    Recent,
     Queue,
     Memory,
     GpuMemory,
@@ -51,20 +52,20 @@ pub struct ColumnSpec {
 }
 
 /// The default columns, from left to right.
-pub const COLUMNS: [ProcessColumn; 13] =
-    [Pid, Role, State, Stage, Cpu, Queue, Memory, GpuMemory, Read, Write, Threads, Time, Nice];
+pub const COLUMNS: [ProcessColumn; 14] =
+    [Pid, Role, State, Stage, Cpu, Recent, Queue, Memory, GpuMemory, Read, Write, Threads, Time, Nice];
 
 /// Which columns stay if not all fit: the first ones stay longest.
-const IMPORTANCE: [ProcessColumn; 13] =
-    [Pid, Cpu, Role, State, Stage, Memory, Queue, GpuMemory, Read, Write, Threads, Time, Nice];
+const IMPORTANCE: [ProcessColumn; 14] =
+    [Pid, Cpu, Role, State, Stage, Memory, Queue, Recent, GpuMemory, Read, Write, Threads, Time, Nice];
 
 /// Minimum width of the command line.
 const COMMAND_MIN: u16 = 18;
 
 impl ProcessColumn {
     /// All columns, in the order in which `s` goes through them.
-    pub const ALL: [Self; 14] =
-        [Role, Cpu, Queue, Memory, GpuMemory, Read, Write, Threads, Time, Nice, State, Stage, Command, Pid];
+    pub const ALL: [Self; 15] =
+        [Role, Cpu, Recent, Queue, Memory, GpuMemory, Read, Write, Threads, Time, Nice, State, Stage, Command, Pid];
 
     /// Its description.
     pub const fn spec(self) -> ColumnSpec {
@@ -74,6 +75,7 @@ impl ProcessColumn {
             State => ("state", "S", 1, Word, "state: R runs, D waits for the disk, T stopped, S sleeps, Z ended"),
             Stage => ("stage", "STAGE", 9, Word, "stage: what it mostly does"),
             Cpu => ("cpu", "CPU%", 5, Amount, "CPU, percent of one CPU"),
+            Recent => ("recent", "RECENT", 10, Word, "CPU over the last samples, one cell each"),
             Queue => ("queue", "QUE%", 5, Amount, "queueing for a CPU, percent of the time it could run"),
             Memory => ("memory", "MEM", 5, Amount, "memory (resident)"),
             GpuMemory => ("gpu-memory", "GPUMEM", 6, Amount, "GPU memory"),

@@ -53,7 +53,7 @@ impl Sort {
             ProcessColumn::State => Some(state(p.state) << 32 | u64::from(u32::from(p.state))),
             ProcessColumn::Stage => activity(p.id.pid).and_then(activity::place),
             ProcessColumn::Nice => p.nice.and_then(|nice| u64::try_from(i64::from(nice) + (1 << 32)).ok()),
-            ProcessColumn::Cpu => most(p.cpu_pct),
+            ProcessColumn::Cpu | ProcessColumn::Recent => most(p.cpu_pct),
             ProcessColumn::Queue => most(p.run_delay_share),
             ProcessColumn::Memory => Some(!p.rss_bytes),
             ProcessColumn::GpuMemory => p.gpu_memory_bytes.map(|bytes| !bytes),

@@ -12,9 +12,10 @@ use super::order::{self, Sort};
 use super::rows::{ProcessRow, ProcessTable};
 use super::tree::Branch;
 use crate::format;
+use crate::job::recent::Recent;
 use crate::labels::{self, number, short_command};
 use crate::theme::Theme;
-use crate::widgets::{Drawn, Extent, Hit, Scene, cells};
+use crate::widgets::{Drawn, Extent, Hit, Scene, bars, cells};
 use trainmon_base::text::fit;
 use trainmon_rates::frame::ProcessRates;
 use trainmon_rates::threads::ThreadRates;
@@ -49,7 +50,7 @@ pub fn draw(buf: &mut Buffer, area: Rect, page: &Processes, scene: &Scene<'_>, t
     let command = places.last().map_or(0, |place| place.width);
     let frame = scene.frame().filter(|frame| !frame.processes.is_empty());
     let row = |row: &ProcessRow| match row.in_frame(frame?)? {
-        (process, None) => Some(process_row(&columns, process, row.branch, command, table, theme)),
+        (process, None) => Some(process_row(&columns, process, row.branch, command, table, scene)),
         (_, Some(thread)) => Some(thread_row(&columns, thread, row.branch, command, theme)),
     };
     let visible = visible.map(|line| row(line).unwrap_or_default());
@@ -122,7 +123,7 @@ fn process_row(
     branch: Branch,
     width: u16,
     table: &ProcessTable,
-    theme: Theme,
+    scene: &Scene<'_>,
 ) -> Row<'static> {
     let value = |column: &ProcessColumn| {
         let value = match column {
@@ -131,6 +132,7 @@ fn process_row(
             ProcessColumn::State => if p.state.is_ascii_graphic() { p.state } else { '?' }.to_string(),
             ProcessColumn::Stage => number(table.activity_of(p.id.pid)),
             ProcessColumn::Cpu => format::number(p.cpu_pct),
+            ProcessColumn::Recent => bars::sparkline((Recent::Cpu, p.id.pid), column.spec().width, scene),
             ProcessColumn::Queue => format::number(p.run_delay_share.map(|share| share * 100.0)),
             ProcessColumn::Memory => format::short_bytes(p.rss_bytes as f64),
             ProcessColumn::GpuMemory => number(p.gpu_memory_bytes.map(|bytes| format::short_bytes(bytes as f64))),
@@ -139,7 +141,9 @@ fn process_row(
             ProcessColumn::Threads => p.threads.to_string(),
             ProcessColumn::Time => number(p.cpu_time_s.map(format::cpu_time)),
             ProcessColumn::Nice => number(p.nice),
-            ProcessColumn::Command => return named_cell(&short_command(order::command(p)), branch, width, theme),
+            ProcessColumn::Command => {
+                return named_cell(&short_command(order::command(p)), branch, width, scene.theme);
+            }
         };
         value_cell(*column, value)
     };
