@@ -84,7 +84,7 @@ pub fn figures(rows: &[String], is_of_run: bool) -> BTreeMap<Quantity, Vec<f64>>
                 let (before, after) =
                     (line.get(..whole.start()).unwrap_or_default(), line.get(whole.end()..).unwrap_or_default());
                 // How sure a verdict is, next to its heading; and what the workers wait for.
-                let is_other = ["orker", "while", "while it"].iter().any(|words| before.trim_end().ends_with(words));
+                let is_other = ["orker", "while", "while it", "GPU idle while the loop"].iter().any(|words| before.trim_end().ends_with(words));
                 if after.trim_start().starts_with("sure") || is_other {
                     continue;
                 }

@@ -3,9 +3,10 @@
 use super::format::{self, UNMEASURED};
 use trainmon_base::text::sanitize;
 pub use trainmon_base::text::short_command;
+use trainmon_diagnosis::diagnosis::loop_parts;
 use trainmon_diagnosis::diagnosis::verdict::Advice;
 use trainmon_sample::ProcessRole;
-use trainmon_waits::time_split::{LoopActivity, TimeSplit};
+use trainmon_waits::time_split::TimeSplit;
 
 /// A command line without the program's folder, which would hide its name.
 pub fn program(command: &str) -> &str {
@@ -23,10 +24,11 @@ pub fn advice_line(lead: &str, advice: &Advice, width: usize) -> String {
 
 /// The split of the loop's time in words: `waits for a batch 68%, for the GPU 2%, …`.
 pub fn split(shares: Option<&TimeSplit>) -> String {
-    let part = |activity: LoopActivity| {
-        format!("{} {}", activity.verb(), format::share(shares.map(|shares| shares[activity])))
-    };
-    LoopActivity::ALL.map(part).join(", ")
+    let Some(shares) = shares else { return UNMEASURED.to_owned() };
+    let parts = loop_parts::parts(shares, &[]).into_iter();
+    let parts: Vec<_> =
+        parts.map(|(part, share)| format!("{} {}", part.verb(), format::share(Some(share)))).collect();
+    parts.join(", ")
 }
 
 /// For how long there has been a profile: `taken 41 s ago`.

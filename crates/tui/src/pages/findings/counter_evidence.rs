@@ -17,7 +17,7 @@ pub fn add(page: &mut Text, verdict: &Verdict, scene: &Scene<'_>) {
     let before = page.lines.len();
     for (e, side, means) in counter_evidence(verdict).take(MOST_FINDINGS) {
         let (value, threshold) = (format::in_unit(e.value, e.unit), format::in_unit(e.threshold, e.unit));
-        let text = format!("{} {value} is {} {threshold}: {means}", e.signal.word(), side.word());
+        let text = format!("{means} ({}: {value}, {} the limit of {threshold})", e.words(), side.word());
         page.wrapped("  against: ", 11, &text, Style::new());
     }
     for (source, state, why) in sources::stale(verdict, scene) {

@@ -13,13 +13,14 @@ use ratatui::text::Line;
 
 use super::Content;
 use crate::format;
-use crate::labels::{advice_line, split, taken};
+use crate::labels::{advice_line, taken};
 use crate::widgets::table::{self, Column};
-use crate::widgets::{Drawn, Piece, Scene, Text, card, scrolled};
-use trainmon_base::text::{sanitize, wrap};
+use crate::widgets::{Drawn, Piece, Scene, Text, card, cells, count, scrolled};
+use trainmon_base::text::{fit, sanitize, wrap};
 use trainmon_base::zone;
 use trainmon_diagnosis::diagnosis::Side;
-use trainmon_diagnosis::diagnosis::verdict::{Class, Rank, Verdict};
+use trainmon_diagnosis::diagnosis::loop_parts::LEAST_LISTED;
+use trainmon_diagnosis::diagnosis::verdict::{Class, Evidence, Rank, Verdict};
 
 /// Maximum entries of any list: no real verdict has more, but a hand-made one may.
 const MOST_FINDINGS: usize = 64;
@@ -86,7 +87,8 @@ fn plan(text: &mut Text, verdict: &Verdict) {
     }
 }
 
-/// A table: signal, value, threshold, on which side of the threshold the value lies, what the signal means.
+/// A table: what was measured, its value, the limit that it was compared with, and on which side of that it lies. What counts for the
+/// verdict comes first.
 fn evidence(text: &mut Text, verdict: &Verdict, zone: &TimeZone) {
     text.heading("Evidence");
     if let (Some(taken_ms), Some(age_s)) = (verdict.profile_unix_ms, verdict.profile_age_s) {
@@ -97,24 +99,30 @@ fn evidence(text: &mut Text, verdict: &Verdict, zone: &TimeZone) {
         text.wrapped("", 2, "No evidence yet.", Style::new());
         return;
     }
-    let (signal_cells, value_cells) = if text.width >= 100 { (20, 14) } else { (17, 11) };
-    let [of_signal, of_value, of_threshold, of_side]: [Column; 4] =
-        [("  SIGNAL", -signal_cells - 2), ("VALUE", value_cells), ("LIMIT", value_cells), ("", -9)];
-    text.table_heading(&(table::headings(&[of_signal, of_value, of_threshold, of_side]) + "MEANS"));
-    for e in verdict.evidence.iter().take(MOST_FINDINGS) {
-        let shown =
-            |value: Option<f64>| trainmon_base::text::fit(&format::in_unit(value, e.unit), value_cells as usize - 1);
-        let threshold = e.threshold.map_or_else(String::new, |_| shown(e.threshold));
-        let start = table::row(&[of_signal, of_value], [format!("  {}", e.signal.word()), shown(e.value)]);
-        let side = e.side();
-        let behind = format!("  {:<7}", side.map_or("", Side::word));
-        let indent = [of_signal, of_value, of_threshold, of_side].map(|(_, cells)| usize::from(cells.unsigned_abs()));
-        let indent = indent.into_iter().sum();
-        let strong = if side == Some(Side::Over) { text.theme.strong() } else { Style::new() };
-        let threshold = (table::set(&threshold, value_cells), text.theme.dim());
-        hanging(text, [(start, Style::new()), threshold, (behind, strong)], indent, 16, &e.words());
+    let words = |line: &Evidence| sentence(&line.words());
+    let shown: Vec<&Evidence> = verdict.evidence.iter().take(MOST_FINDINGS).collect();
+    let longest = shown.iter().map(|line| cells(&words(line))).max().unwrap_or(0);
+    let values = 2 * VALUE_CELLS.unsigned_abs() as u16 + SIDE_CELLS.unsigned_abs() as u16 + 2;
+    let room = (longest + 2).min(count(text.width).saturating_sub(values)).max(LEAST_WORDS);
+    let columns: [Column; 4] =
+        [("  measured", -(room as i16) - 2), ("value", VALUE_CELLS), ("limit", VALUE_CELLS), ("", SIDE_CELLS)];
+    text.table_heading(&table::headings(&columns));
+    for line in shown {
+        let value = |value: Option<f64>| format::in_unit(value, line.unit);
+        let limit = line.threshold.map_or_else(String::new, |_| value(line.threshold));
+        let side = line.side().map_or("", Side::word);
+        let what = format!("  {}", fit(&words(line), usize::from(room)));
+        let row = table::row(&columns, [what, value(line.value), limit, format!("  {side}")]);
+        let style = if line.side() == Some(Side::Over) { text.theme.strong() } else { Style::new() };
+        text.spans([(row, style)]);
     }
 }
+
+/// Width of a value, and of the side of the limit on which it lies.
+const VALUE_CELLS: i16 = 12;
+const SIDE_CELLS: i16 = -9;
+/// Fewest cells of what was measured.
+const LEAST_WORDS: u16 = 24;
 
 /// Adds text that is wrapped after a start of several styles, at least so many cells wide.
 fn hanging<const N: usize>(page: &mut Text, start: [Piece; N], indent: usize, least: usize, text: &str) {
@@ -124,6 +132,12 @@ fn hanging<const N: usize>(page: &mut Text, start: [Piece; N], indent: usize, le
         line.push_span(first);
     }
     page.lines.extend(rows.map(|row| Line::from(format!("{:indent$}{row}", ""))));
+}
+
+/// Words with a capital at their beginning.
+fn sentence(words: &str) -> String {
+    let mut rest = words.chars();
+    rest.next().map(|first| first.to_uppercase().chain(rest).collect()).unwrap_or_default()
 }
 
 fn not_seen(text: &mut Text, verdict: &Verdict) {
@@ -171,20 +185,22 @@ fn ranks(text: &mut Text, verdict: &Verdict) {
 fn numbers(text: &mut Text, verdict: &Verdict) {
     text.heading("Numbers");
     let mut add = |name: &str, value: &str| text.wrapped(&format!("  {name}:"), 17, value, Style::new());
-    if let Some(shares) = &verdict.shares {
-        add("training loop", &split(Some(shares)));
+    let parts = verdict.loop_parts().into_iter();
+    let parts: Vec<_> =
+        parts.map(|(part, share)| format!("{} {}", part.verb(), format::share(Some(share)))).collect();
+    if !parts.is_empty() {
+        add("training loop", &parts.join(", "));
     }
-    if let Some(g) = &verdict.gpu_idle {
-        let percent = |share: f64| format::share(Some(share));
-        let text = format!(
-            "{}: while waiting for data {}, own work {}, waiting for the GPU {}, other {}",
-            percent(g.total),
-            percent(g.while_input_wait),
-            percent(g.while_host_busy),
-            percent(g.while_sync),
-            percent(g.while_other)
-        );
-        add("GPU idle", &text);
+    if let Some(idle) = &verdict.gpu_idle {
+        let parts = [
+            ("while the loop waits for data", idle.while_input_wait),
+            ("while it works", idle.while_host_busy),
+            ("while it waits for the GPU", idle.while_sync),
+            ("for another reason", idle.while_other),
+        ];
+        let parts = parts.into_iter().filter(|(_, share)| *share >= LEAST_LISTED);
+        let parts: Vec<_> = parts.map(|(when, share)| format!("{} {when}", format::share(Some(share)))).collect();
+        add("GPU idle", &format!("{} of the time: {}", format::share(Some(idle.total)), parts.join(", ")));
     }
     let s = &verdict.steps;
     let count = s.count.map(|n| format!(", {n} counted")).unwrap_or_default();
