@@ -140,7 +140,7 @@ fn a_tree_that_is_longer_than_the_page_is_scrolled() {
     assert!(!text(&app, size).contains("2031"));
     press(&mut app, KeyCode::Char('G'));
     let screen = text(&app, size);
-    assert!(screen.contains("2031") && screen.contains("loop waits"), "{screen}");
+    assert!(screen.contains("2031"), "{screen}");
 }
 
 #[test]

@@ -171,7 +171,7 @@ fn keys_and_clicks_sort() {
     assert_eq!(order(&app)[0], "1290");
     press(&mut app, KeyCode::F(6));
     insta::assert_snapshot!("sort_menu", text(&app, (120, 40)));
-    press(&mut app, KeyCode::Char('d'));
+    press(&mut app, KeyCode::Char('e'));
     assert_eq!(order(&app)[0], "1234", "the one with the most memory");
     let screen = rows(&draw(&app, (200, 60)));
     let heading = screen.iter().position(|row| row.contains("COMMAND")).unwrap();

@@ -224,7 +224,10 @@ fn the_page_fits_every_size() {
     for size in SIZES {
         let app = page_of(PLAIN, size, judged());
         insta::assert_snapshot!(format!("profile_{}x{}", size.0, size.1), text(&app, size));
-        assert_eq!(text(&page_of(*COLOR, size, judged()), size), text(&app, size), "color changes no character");
+        assert!(
+            same_words(&text(&page_of(*COLOR, size, judged()), size), &text(&app, size)),
+            "color changes no word"
+        );
     }
     let screen = text(&page_of(ASCII, SMALL, judged()), SMALL);
     assert!(screen.is_ascii(), "{screen}");

@@ -124,7 +124,7 @@ fn a_click_on_a_chart_looks_at_that_moment() {
     click(&mut app, 38, row);
     assert!(shown(&app) >= 88, "{}", shown(&app));
     // Seconds 61 to 64 were not seen.
-    click(&mut app, 24, row);
+    click(&mut app, 23, row);
     assert!((56..=60).contains(&shown(&app)), "{}", shown(&app));
     click(&mut app, 0, row);
     assert!((56..=60).contains(&shown(&app)), "a click on a frame moves nothing");

@@ -528,6 +528,19 @@ pub fn rows(buf: &Buffer) -> Vec<String> {
         .collect()
 }
 
+/// Whether two screens have the same words in the same places. Without colors, textures and letters tell the parts of bars and stacks
+/// from each other, so cells that are a block in one of them may differ.
+pub fn same_words(color: &str, plain: &str) -> bool {
+    let is_block = |c: char| "█▄▌■▒░╱╳▓".contains(c);
+    // The end of a line of blanks is cut off.
+    let same = |(a, b): (char, char)| a == b || is_block(a) || is_block(b);
+    color.lines().zip(plain.lines()).all(|(color, plain)| {
+        let length = color.chars().count().max(plain.chars().count());
+        let [color, plain] = [color, plain].map(|line| line.chars().chain(std::iter::repeat(' ')).take(length));
+        color.zip(plain).all(same)
+    })
+}
+
 pub fn text(app: &App, size: (u16, u16)) -> String {
     rows(&draw(app, size)).join("\n")
 }

@@ -30,10 +30,16 @@ fn form(name: &'static str, owner: &'static str, pattern: &str, inverse: bool) -
 }
 
 static FORMS: LazyLock<Vec<Form>> = LazyLock::new(|| {
-    let waits = "data|the GPU|a lock|the GIL|a server|another process|process \\d+|another thread|other ranks|requests";
+    let waits =
+        "data|the GPU|a lock|the GIL|a server|another process|process \\d+|another thread|other ranks|requests";
     let legend = "data|GPU wait|lock|GIL|server|process|process \\d+|thread|ranks|sleep|requests|work|saving|other";
     vec![
-        form("", "loop", &format!("(?:waiting for|waits for|loop waits for) (?P<name>{waits}):? +(?P<n>\\d+)%"), false),
+        form(
+            "",
+            "loop",
+            &format!("(?:waiting for|waits for|loop waits for) (?P<name>{waits}):? +(?P<n>\\d+)%"),
+            false,
+        ),
         form("", "loop", &format!("waits (?P<n>\\d+)% of the time for (?P<name>{waits})"), false),
         form("", "loop", &format!("[■█▒░╳╱▓] (?P<name>{legend}) +(?P<n>\\d+)%"), false),
         form("work", "loop", "(?:The loop|training loop|loop) works (?P<n>\\d+)%", false),
@@ -47,7 +53,12 @@ static FORMS: LazyLock<Vec<Form>> = LazyLock::new(|| {
         form("busy", "worker", "(?:The|only) worker is (?P<n>\\d+)% busy", false),
         form("busy", "workers", "\\d+ workers? [─ ]*(?P<n>\\d+)%(?: busy|[ ─◀]|$)", false),
         form("busy", "worker ", " (?P<owner>\\d{3,}) .* busy +(?P<n>\\d+)%", false),
-        form("rate", "job", "(?P<n>[\\d.]+) (?P<name>steps|batches|tokens|trees|rows|samples|iterations)/s · [\\d.]+ m?s", false),
+        form(
+            "rate",
+            "job",
+            "(?P<n>[\\d.]+) (?P<name>steps|batches|tokens|trees|rows|samples|iterations)/s · [\\d.]+ m?s",
+            false,
+        ),
         form("CPUs", "machine", "CPU [─ ]*(?P<n>\\d+)% of \\d+", false),
     ]
 });
@@ -84,7 +95,9 @@ pub fn figures(rows: &[String], is_of_run: bool) -> BTreeMap<Quantity, Vec<f64>>
                 let (before, after) =
                     (line.get(..whole.start()).unwrap_or_default(), line.get(whole.end()..).unwrap_or_default());
                 // How sure a verdict is, next to its heading; and what the workers wait for.
-                let is_other = ["orker", "while", "while it", "GPU idle while the loop"].iter().any(|words| before.trim_end().ends_with(words));
+                let is_other = ["orker", "orkers", "while", "while it", "GPU idle while the"]
+                    .iter()
+                    .any(|words| before.trim_end().ends_with(words));
                 if after.trim_start().starts_with("sure") || is_other {
                     continue;
                 }

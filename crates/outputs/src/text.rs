@@ -254,7 +254,8 @@ impl TextPage {
         match &section.body {
             SectionBody::Text(text) => self.text("", &format!("{}: {text}", section.title)),
             SectionBody::Shares(shares) => {
-                let bars = shares.iter().map(|(word, part, share)| (word.as_str(), ink::activity(part.activity()), *share));
+                let bars =
+                    shares.iter().map(|(word, part, share)| (word.as_str(), ink::activity(part.activity()), *share));
                 self.bars(&bars.collect::<Vec<_>>());
             }
             SectionBody::Parts(parts) => {
@@ -276,12 +277,14 @@ impl TextPage {
     /// Shares with their names and colors.
     fn bars(&mut self, shares: &[(&str, &str, f64)]) {
         let name = shares.iter().map(|(name, ..)| name.width()).max().unwrap_or_default().max(BAR_NAME);
+        let name = name.min(self.style.width.saturating_sub(BESIDE_BAR));
         let long = self.style.width.saturating_sub(name + BESIDE_BAR).min(BAR);
         let (on, off) = if self.style.ascii { ("#", ".") } else { ("█", "░") };
         for (word, codes, share) in shares {
             let share = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };
             let full = (share * long as f64).round() as usize;
             let bar = self.ink(codes, &on.repeat(full)) + &self.ink(ink::DIM, &off.repeat(long - full));
+            let word = cut(word, name, self.style.ascii);
             self.lines.push(format!("  {word:<name$}{:>4}% {bar}", percent(share)).trim_end().to_owned());
         }
     }

@@ -200,7 +200,7 @@ fn a_run_becomes_slices_counters_and_arrows() {
     let from_loop: Vec<_> = trace.arrows.iter().map(|(from, to)| (from.as_str(), to.as_str())).collect();
     let chain = |pid: u32| format!("thread {pid}/{pid}/wait chain");
     assert_eq!(from_loop, [(chain(1234).as_str(), chain(1301).as_str()), (&chain(1234), &chain(1302))]);
-    assert_eq!(of_track(&trace, &chain(1234)), [("loop waits", 0, 3)]);
+    assert_eq!(of_track(&trace, &chain(1234)), [("the loop waits", 0, 3)]);
 }
 
 #[test]

@@ -309,20 +309,31 @@ pub fn sweep_ruler(buf: &mut Buffer, area: Rect, window: TimelineWindow, style: 
     }
 }
 
-/// A bar of `width` cells of parts, each as long as its share of their sum; dashes if nothing is known.
+/// A bar of `width` cells of parts, each as long as its share of their sum; dashes if nothing is known. With enough colors it is of
+/// solid blocks, otherwise of textures.
 pub fn split(width: u16, parts: &[(Look, f64)], theme: Theme) -> Vec<Span<'static>> {
+    let is_blank = |look: &Look| look.glyph == Look::IDLE.glyph;
+    let part = |(look, value): &(Look, f64)| {
+        let glyph = if theme.is_solid() && !is_blank(look) { '█' } else { theme.glyph(*look) };
+        (glyph, theme.style(*look), *value)
+    };
+    split_styled(width, &parts.iter().map(part).collect::<Vec<_>>(), theme)
+}
+
+/// The same of parts with their character and style.
+pub fn split_styled(width: u16, parts: &[(char, Style, f64)], theme: Theme) -> Vec<Span<'static>> {
     let amount = |value: f64| if value.is_finite() { value.max(0.0) } else { 0.0 };
-    let total: f64 = parts.iter().map(|(_, value)| amount(*value)).sum();
+    let total: f64 = parts.iter().map(|(.., value)| amount(*value)).sum();
     let repeated = |glyph: char, cells: usize| glyph.to_string().repeat(cells);
     if total <= 0.0 {
         return vec![Span::styled(repeated(theme.gap_glyph(), usize::from(width)), theme.dim())];
     }
     let (mut filled, mut x) = (0.0, 0);
-    let part = |(look, value): &(Look, f64)| {
+    let part = |(glyph, style, value): &(char, Style, f64)| {
         filled += amount(*value) / total;
         let (begin, end) = (x, (filled * f64::from(width)).round().min(f64::from(width)) as usize);
         x = end;
-        Span::styled(repeated(theme.glyph(*look), end.saturating_sub(begin)), theme.style(*look))
+        Span::styled(repeated(*glyph, end.saturating_sub(begin)), *style)
     };
     parts.iter().map(part).collect()
 }

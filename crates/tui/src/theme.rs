@@ -69,7 +69,7 @@ impl Look {
     /// A worker on a CPU.
     pub const BUSY: Self = Self::new("busy", ColorSlot::Orange, '█', 'B');
     /// A worker that waits for its data.
-    pub const IO: Self = Self::new("io", ColorSlot::Yellow, '▒', 'i');
+    pub const IO: Self = Self::new("io", ColorSlot::Sky, '▒', 'i');
     /// A worker that queues for a CPU.
     pub const QUEUE: Self = Self::new("queueing", ColorSlot::Vermillion, '╳', 'q');
     /// An idle worker.
@@ -120,7 +120,7 @@ impl WithLook for LoopActivity {
             Self::InputWait => (ColorSlot::Orange, '█', 'D'),
             Self::DeviceSync => (ColorSlot::Blue, '▒', 'G'),
             Self::HostBusy => (ColorSlot::Green, '░', 'W'),
-            Self::Checkpoint => (ColorSlot::Yellow, '╳', 'S'),
+            Self::Checkpoint => (ColorSlot::Sky, '╳', 'S'),
             Self::Other => (ColorSlot::Grey, '▓', 'O'),
         };
         Look::new(self.word(), slot, glyph, letter)

@@ -76,31 +76,34 @@ impl<'n> DrawnTree<'n> {
     }
 }
 
-/// A node in a few words: `reads from worker 1301: on CPU, decode_image (work.py:22)`.
+/// A node in a few words: `waits for worker 1301, which computes in decode_image (work.py:22)`.
 pub fn described(node: &ChainNode) -> String {
-    let at = node.at.as_ref().map(|at| format!(", {at}")).unwrap_or_default();
+    let at = node.at.as_ref().map(|at| format!(" in {at}")).unwrap_or_default();
     if node.is_loop() {
-        return format!("{} {}{at}", loop_name(node), does(node));
+        return format!("the {} {}{at}", loop_name(node), does(node));
     }
     let who = who(node);
-    let who = match node.by {
-        Some(Edge::Reads) => format!("reads from {who}"),
-        Some(Edge::Writes) => format!("writes to {who}"),
-        Some(Edge::Network) => format!("asks {who} over the network"),
-        Some(Edge::InterpreterLock) => format!("interpreter lock, held by {who}"),
-        Some(Edge::SharedMemory) => format!("shares memory with {who}"),
-        Some(Edge::Child) if node.pid.is_none() => format!("waits for its {who} to end"),
-        Some(Edge::Child) => format!("waits for its child {who} to end"),
-        Some(Edge::Polls) => format!("polls {who}"),
-        Some(by) if by.is_file_lock() && node.resource() != Some(End::Lock) => format!("held by {who}"),
-        _ => who,
+    let who = match (&node.who, node.by) {
+        (_, Some(Edge::InterpreterLock)) => format!("waits for the interpreter lock, held by {who}"),
+        (_, Some(Edge::Writes)) => format!("writes to {who}"),
+        (_, Some(Edge::Network)) => format!("asks {who} over the network"),
+        (_, Some(Edge::SharedMemory)) => format!("shares memory with {who}"),
+        (_, Some(Edge::Child)) if node.pid.is_none() => format!("waits for its {who} to end"),
+        (_, Some(Edge::Child)) => format!("waits for its child {who} to end"),
+        (_, Some(Edge::Polls)) => format!("asks {who} again and again"),
+        (_, Some(by)) if by.is_file_lock() && node.resource() != Some(End::Lock) => format!("held by {who}"),
+        (Who::Resource(_), _) if matches!(node.end, Some(End::Timer | End::Stopped | End::Unknown) | None) => who,
+        (Who::Others, _) => who,
+        _ => format!("waits for {who}"),
     };
     let state = match (&node.who, node.end) {
-        (Who::Resource(_), Some(End::Flush)) => "writing",
+        (Who::Resource(_), Some(End::Flush)) => "writes",
+        // Its end is what is waited for.
+        (_, Some(End::Cpu)) if node.by == Some(Edge::Child) => "",
         (Who::Resource(_) | Who::Others, _) => "",
         (_, end) => state_words(end),
     };
-    if state.is_empty() { format!("{who}{at}") } else { format!("{who}: {state}{at}") }
+    if state.is_empty() { format!("{who}{at}") } else { format!("{who}, which {state}{at}") }
 }
 
 /// What the loop's thread does.
@@ -121,20 +124,20 @@ fn loop_name(node: &ChainNode) -> String {
     }
 }
 
-/// What a process or thread does while it is waited for.
+/// What a process or thread does while it is waited for; nothing where that is not known.
 fn state_words(end: Option<End>) -> &'static str {
     match end {
-        Some(End::Cpu) => "on CPU",
+        Some(End::Cpu) => "computes",
         Some(End::Disk) => "reads from disk",
         Some(End::Flush) => "writes to disk",
         Some(End::Memory) => "waits for memory",
         Some(End::Gpu) => LoopActivity::DeviceSync.verb(),
         Some(End::Timer) => "sleeps",
-        Some(End::Asked) => "idle, waits for a request",
-        Some(End::Stopped) => "stopped",
+        Some(End::Asked) => "waits for a request",
+        Some(End::Stopped) => "is stopped",
         Some(End::Terminal) => "waits for terminal input",
-        None => "waits",
-        Some(_) => "state unknown",
+        None => "waits in turn",
+        Some(_) => "",
     }
 }
 
@@ -150,19 +153,19 @@ pub fn who(node: &ChainNode) -> String {
         // Several that cannot be told apart.
         (Who::Worker, ..) => return "workers".to_owned(),
         (Who::Process(_), ..) => return name.to_owned(),
-        (Who::Others, ..) => return "others, each too small to list".to_owned(),
+        (Who::Others, ..) => return "smaller waits".to_owned(),
         (Who::Resource(_), ..) => node.end,
     };
     match resource {
         Some(End::Net) => format!("{name} (network)"),
         Some(End::Gpu) => named("GPU"),
         Some(End::Lock | End::Disk | End::Flush) => named(node.kind()),
-        Some(End::Timer) => "sleeping or polling".to_owned(),
+        Some(End::Timer) => "sleeps or polls".to_owned(),
         Some(End::Terminal) => "terminal input".to_owned(),
         Some(End::Memory) => "memory".to_owned(),
         Some(End::Stopped) => "stopped by a signal".to_owned(),
         Some(End::Asked) => "requests".to_owned(),
-        _ => "not traced".to_owned(),
+        _ => "a wait that could not be followed".to_owned(),
     }
 }
 

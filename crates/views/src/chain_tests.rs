@@ -71,7 +71,7 @@ fn those_that_are_not_known_one_by_one_are_several() {
     let several = |name: &str, state: &str, by: &str| node_of(1, "process", None, name, state, 0.87, by);
     let commands = waiting(vec![several("short-lived children", "cpu", "child")], 0);
     assert_eq!(line(&commands, 80).unwrap(), "loop waits 87% ← short-lived children ← CPU");
-    assert_eq!(rows(&commands.chain)[1].text, "waits for its short-lived children to end: on CPU");
+    assert_eq!(rows(&commands.chain)[1].text, "waits for its short-lived children to end");
     let workers = waiting(vec![several("data worker", "unknown", "")], 0);
     assert!(line(&workers, 80).unwrap().contains("87% ← workers"));
 }
@@ -130,11 +130,11 @@ fn the_tree_reads_from_the_top() {
     assert_eq!(
         lines,
         [
-            "loop waits",
-            "├ reads from worker 1301: on CPU, decode_image (work.py:22)",
-            "├ reads from worker 1302: on CPU, decode_image (work.py:22)",
-            "└ 10.0.3.7:443 (network)",
-            "loop works, train_step (train.py:44)",
+            "the loop waits",
+            "├ waits for worker 1301, which computes in decode_image (work.py:22)",
+            "├ waits for worker 1302, which computes in decode_image (work.py:22)",
+            "└ waits for 10.0.3.7:443 (network)",
+            "the loop works in train_step (train.py:44)",
         ]
     );
 }

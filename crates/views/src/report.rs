@@ -10,13 +10,13 @@ use trainmon_base::stats::quantile;
 use trainmon_base::text::format::{
     SURE, UNMEASURED, largest_first, precise, precise_in_unit, step_time, sureness, whole_percent as percent,
 };
+use trainmon_diagnosis::diagnosis::loop_parts::{LEAST_LISTED, LoopPart};
 use trainmon_diagnosis::diagnosis::verdict::{
     Advice, Class, Evidence, Finding, GpuIdle, Hottest, MainThread, Phase, PlaceOf, Rank, Stages, StepSource, Steps,
     Subject, Unavailable, WorkerVerdict,
 };
 use trainmon_diagnosis::diagnosis::{Verdict, causes};
 use trainmon_profiles::account::ProfileSource;
-use trainmon_diagnosis::diagnosis::loop_parts::{LEAST_LISTED, LoopPart};
 use trainmon_waits::time_split::LoopActivity;
 
 /// Up to this many workers get a row each; more are summarized.
@@ -194,10 +194,10 @@ fn seen_from(verdict: &Verdict) -> &'static str {
 fn gpu_idle(idle: Option<GpuIdle>) -> Section {
     let parts = |idle: GpuIdle| {
         vec![
-            ("idle while the loop waits for data", LoopActivity::InputWait, idle.while_input_wait),
-            ("idle while it waits for the GPU", LoopActivity::DeviceSync, idle.while_sync),
-            ("idle while it works", LoopActivity::HostBusy, idle.while_host_busy),
-            ("idle for another reason", LoopActivity::Other, idle.while_other),
+            ("idle while waiting for data", LoopActivity::InputWait, idle.while_input_wait),
+            ("idle while waiting for the GPU", LoopActivity::DeviceSync, idle.while_sync),
+            ("idle while working", LoopActivity::HostBusy, idle.while_host_busy),
+            ("idle otherwise", LoopActivity::Other, idle.while_other),
         ]
     };
     let shares = idle.filter(|idle| idle.total.is_finite()).map(parts).into_iter().flatten();

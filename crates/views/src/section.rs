@@ -1,8 +1,8 @@
 //! What a report consists of: sections, each with a body that text, Markdown and HTML lay out in their own way.
 
 use trainmon_base::text::format::whole_percent as percent;
-use trainmon_profiles::drawn::SliceKind;
 use trainmon_diagnosis::diagnosis::loop_parts::LoopPart;
+use trainmon_profiles::drawn::SliceKind;
 
 /// One section.
 #[derive(Debug)]

@@ -57,7 +57,9 @@ fn smaller_parts(case: &RuleInput<'_>, judgment: &mut Judgment) {
     for (part, lost) in case.smaller() {
         let Some((less, cause)) = cause(&part).and_then(|less| Some((less.clone(), less.cause?))) else { continue };
         let is_new = judgment.cause != Some(cause) && judgment.others.iter().all(|other| other.cause != Some(cause));
-        let followed = cause.spec().followed.and_then(|wait| in_words(case.window, &wait, lost));
+        // The whole of it, as everywhere: that the GPU is idle during a part of it is for the share.
+        let waited = |part| case.window.chain.as_ref().map_or(lost, |chain| chain.share(part).max(lost));
+        let followed = cause.spec().followed.and_then(|wait| in_words(case.window, &wait, waited(wait.part)));
         let words = match (followed, part.purpose) {
             (Some(words), _) => words,
             // The model's own computing is what is left, and what the CPUs are short of is told elsewhere.
@@ -66,7 +68,6 @@ fn smaller_parts(case: &RuleInput<'_>, judgment: &mut Judgment) {
             {
                 continue;
             }
-            // The whole of it, as everywhere: that the GPU is idle during a part of it is for the share.
             (None, Purpose::Own) => format!("works {} of the time", percent(case.main.shares.host_busy.max(lost))),
             (None, _) => format!("waits for data {} of the time", percent(case.main.shares.input_wait.max(lost))),
         };

@@ -142,7 +142,8 @@ pub fn parts(shares: &TimeSplit, waits: &[LoopWait]) -> Vec<(LoopPart, f64)> {
         _ => (LoopPart::Activity(activity), share),
     });
     let waits = waits.iter().map(|wait| (LoopPart::Wait(wait.on, wait.pid), wait.share));
-    let mut parts: Vec<_> = activities.chain(waits).filter(|(_, share)| *share >= LEAST_LISTED).collect();
+    let mut parts: Vec<_> =
+        activities.chain(waits).filter(|(_, share)| share.is_finite() && *share >= LEAST_LISTED).collect();
     parts.sort_by(|a, b| b.1.total_cmp(&a.1));
     parts
 }

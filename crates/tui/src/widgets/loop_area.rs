@@ -191,7 +191,7 @@ mod tests {
             sweep: false,
         };
         LoopArea { timeline, window, verdict: None, top_ms, theme }.render(area, &mut buf);
-        let width = usize::from(seconds);
+        let width = usize::from(seconds).max(1);
         buf.content.chunks(width).map(|row| row.iter().map(|cell| cell.symbol()).collect()).collect()
     }
 

@@ -70,7 +70,8 @@ impl Features {
         split.other -= batches;
         split.input_wait += batches;
         // A wait that was followed to something else than data is no wait for data, whatever call it waits in.
-        let elsewhere = [Purpose::Process, Purpose::FileLock, Purpose::Output].map(|part| self.follows(part, share(part)));
+        let elsewhere =
+            [Purpose::Process, Purpose::FileLock, Purpose::Output].map(|part| self.follows(part, share(part)));
         let missing = elsewhere.iter().sum::<f64>() + share(Purpose::Request) - split.other;
         split.other += take_waits(&mut split, missing);
         (split != main.shares).then_some(split)

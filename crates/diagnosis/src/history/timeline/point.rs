@@ -6,15 +6,13 @@ use crate::diagnosis::verdict::Class;
 use trainmon_base::stats::mean;
 use trainmon_rates::frame::GpuRates;
 use trainmon_waits::Frame;
-use trainmon_waits::chain::paths::WaitPath;
-use trainmon_waits::taxonomy::End;
 use trainmon_waits::time_split::{LoopActivity, TimeSplit};
 
 /// GPUs whose use is kept individually.
 pub const GPUS: usize = 16;
 
 /// Values kept individually, besides those of the GPUs.
-const VALUES: usize = 27;
+const VALUES: usize = 21;
 
 /// Lengths that differ by less count as equal: a frame's length comes as a fraction of seconds. Nanoseconds.
 const SLACK_NS: u64 = 1000;
@@ -156,22 +154,6 @@ point! {
     loader: mean(frame.workers.iter().map(|w| w.idle.map(|idle| (1.0 - idle) * 100.0))),
     /// Steps per second, from the verdict: the timeline fills it in.
     steps: None,
-    /// Share of the loops' time spent waiting for anything, percent of what was followed; then the same by what ended
-    /// the wait.
-    waits: waits(frame, |_| true),
-    /// A CPU: another process or thread worked.
-    waits_cpu: waits(frame, |end| matches!(end, End::Cpu | End::Children)),
-    /// A disk, or memory.
-    waits_disk: waits(frame, |end| matches!(end, End::Disk | End::Flush | End::Memory)),
-    /// An address.
-    waits_net: waits(frame, |end| matches!(end, End::Net)),
-    /// A GPU.
-    waits_gpu: waits(frame, |end| matches!(end, End::Gpu)),
-    /// A lock, sleeping or polling, terminal input, or unknown.
-    waits_other: waits(frame, |end| {
-        use End::{Children, Cpu, Gpu, Disk, Flush, Memory, Net};
-        !matches!(end, Cpu | Children | Disk | Flush | Memory | Net | Gpu)
-    }),
     /// The part of the loop's time that the verdict has a name for, of the fifth kind of the shares, percent: the timeline
     /// fills it in.
     named_waits: None,
@@ -245,18 +227,6 @@ fn hottest(frame: &Frame) -> Option<f64> {
 
 fn percent(part: f64, whole: f64) -> Option<f64> {
     (whole > 0.0).then(|| part / whole * 100.0)
-}
-
-/// Whether the loop itself works.
-fn is_own(path: &WaitPath) -> bool {
-    path.hops.is_empty() && path.end == End::Cpu
-}
-
-/// Share of the loops' followed time in waits with such an end, percent.
-fn waits(frame: &Frame, of: fn(End) -> bool) -> Option<f64> {
-    let chains = || frame.ranks.iter().filter_map(|rank| rank.chain.as_ref());
-    let waits = chains().flat_map(|chain| &chain.paths).filter(|path| !is_own(path) && of(path.end));
-    percent(waits.map(|path| f64::from(path.seconds)).sum(), chains().map(|chain| chain.seconds).sum())
 }
 
 /// Bytes per second that the job reads from storage: its own counters, else those of the disks that hold its data.

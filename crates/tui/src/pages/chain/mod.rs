@@ -1,10 +1,10 @@
 //! The page of the wait chain: what the loop waits for, and what that waits for, as a tree with shares; and where the
-//! waits ended over time.
+//! loop's time went.
 //!
 //! ```text
 //! │ the chain in one line                                     │
 //! │ the tree: share, bar, who or what, and where in its code  │
-//! │ timelines: the loop's waits and what ended them           │
+//! │ where each step's time went                               │
 //! └───────────────────────────────────────────────────────────┘
 //! ```
 
@@ -14,31 +14,18 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use super::Content;
-use crate::charts::ChartColumns;
+use super::overview::the_loop;
 use crate::format;
 use crate::theme::Theme;
-use crate::widgets::{ChartLine, Drawn, Scene, Text, Top, bars, count, scrolled};
+use crate::widgets::{Drawn, Scene, Text, bars, count, scrolled};
 use trainmon_base::text::fit;
 use trainmon_diagnosis::diagnosis::chain::waits_for;
 use trainmon_diagnosis::diagnosis::verdict::{ChainNode, Class, Verdict};
 use trainmon_views::chain::{ChainRow, line, rows};
 use trainmon_waits::taxonomy::End;
 
-/// How many columns of the past are read from a recording's chains.
-const LOOKED_AT: u16 = 60;
-/// Maximum height of a timeline.
-const CHART_ROWS: u16 = 14;
-/// The waits, then what ended them.
-const TIMELINES: [ChartLine; 6] = [
-    ChartLine(Class::DataLoader, "loop waits", |p| p.waits.get(), Top::Percent),
-    ChartLine(Class::Cpu, "waits for other CPU work", |p| p.waits_cpu.get(), Top::Percent),
-    ChartLine(Class::Io, "waits for disk or memory", |p| p.waits_disk.get(), Top::Percent),
-    ChartLine(Class::Io, "waits for the network", |p| p.waits_net.get(), Top::Percent),
-    ChartLine(Class::Gpu, "waits for the GPU", |p| p.waits_gpu.get(), Top::Percent),
-    ChartLine(Class::DataLoader, "waits for something else", |p| p.waits_other.get(), Top::Percent),
-];
-/// What is never more is 0% everywhere, and gets no timeline.
-const LEAST_SHOWN: f32 = 0.005;
+/// Maximum height of the loop's time.
+const CHART_ROWS: u16 = 24;
 /// Seconds of waits below which there is no chain.
 const CHAIN_AFTER_S: f64 = 2.0;
 
@@ -56,18 +43,10 @@ impl Content for Chain {
         scrolled(buf, area, top, drawn, |page| {
             page.lines(&text);
             if scene.frame().is_some() {
-                page.timelines(&timelines(page.area, scene), area.height.saturating_sub(used), CHART_ROWS, scene);
+                page.tiles(&[the_loop(scene, area.width)], area.height.saturating_sub(used), CHART_ROWS, scene);
             }
         });
     }
-}
-
-/// The waits, and those of their ends that occurred.
-fn timelines(area: Rect, scene: &Scene<'_>) -> Vec<(ChartLine, &'static str)> {
-    let cells = area.width;
-    let [waits, ends @ ..] = TIMELINES;
-    let ends = ends.into_iter().filter(|end| end.columns(cells, scene).max() >= LEAST_SHOWN);
-    [waits].into_iter().chain(ends).map(|timeline| (timeline, "no wait could be followed")).collect()
 }
 
 /// The text above the tree: the chain in one line, or the reason why there is no chain.
@@ -83,7 +62,7 @@ fn head(width: u16, scene: &Scene<'_>) -> Text {
         text.wrapped("", 0, "The loop waits for nothing.", Style::new());
     }
     text.line("", Style::new());
-    text.table_heading(&format!("{:>6}  OF THE LOOP'S TIME: WHAT IT WAITS FOR, AND WHAT THAT WAITS FOR", ""));
+    text.table_heading(&format!("{:>6}  of the loop's time: what it waits for, and what that waits for", ""));
     text
 }
 
@@ -93,13 +72,9 @@ fn why_none(scene: &Scene<'_>) -> String {
     else {
         return "No wait chain yet: it takes two seconds.".to_owned();
     };
-    let ranks = scene.frame().map_or(0, |frame| frame.ranks.len());
-    let is_older = || {
-        let waits =
-            ChartColumns::gather(&scene.job.history.timeline, scene.window(LOOKED_AT), |point| point.waits.get());
-        waits.values().all(|waits| waits.is_none())
-    };
-    if scene.job.replay.is_some() && ranks > 0 && is_older() {
+    let ranks = scene.frame().map_or(&[][..], |frame| &frame.ranks);
+    let is_older = !ranks.is_empty() && ranks.iter().all(|rank| rank.chain.is_none());
+    if scene.job.replay.is_some() && is_older {
         return "This recording is older than the wait chain: it has none.".to_owned();
     }
     let seconds = format::duration(*observed_s);

@@ -14,6 +14,8 @@ mod side;
 mod tiles;
 mod workers;
 
+pub use tiles::the_loop;
+
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Span};

@@ -1,7 +1,9 @@
 //! How an activity is shown: a letter as its texture, a word, and the color of its kind of time.
 
-use crate::theme::{Look, WithLook};
-use trainmon_waits::stacks::Activity;
+use ratatui::style::Style;
+
+use crate::theme::{Look, Theme, WithLook};
+use trainmon_waits::stacks::{Activities, Activity};
 use trainmon_waits::time_split::LoopActivity;
 
 /// In the order of bars, with their letters: getting a batch, work on it, waits for others, the rest.
@@ -32,6 +34,23 @@ pub const ORDER: [(Activity, char); Activity::COUNT] = [
     (Activity::Import, 'i'),
     (Activity::Python, '.'),
 ];
+
+/// Each activity with its character in bars and legends, its style, and its part of the samples, in the order of bars. Activities of
+/// one kind have its color in two shades by turns, so that neighbors differ.
+pub fn parts(activities: &Activities, theme: Theme) -> Vec<(Activity, char, Style, f64)> {
+    let total = activities.total().max(1) as f64;
+    let mut seen: Vec<Look> = Vec::new();
+    let some =
+        ORDER.into_iter().map(|(activity, letter)| (activity, letter, f64::from(activities.get(activity)) / total));
+    let part = |(activity, letter, share): (Activity, char, f64)| {
+        let look = activity.look();
+        let nth = seen.iter().filter(|other| other.slot == look.slot).count();
+        seen.push(look);
+        let style = if nth.is_multiple_of(2) { theme.style(look) } else { theme.filled(look, 0.0) };
+        (activity, if theme.is_solid() { '█' } else { letter }, style, share)
+    };
+    some.filter(|(.., share)| *share > 0.0).map(part).collect()
+}
 
 impl WithLook for Activity {
     /// Its color, by kind of time, and its word, at most twelve cells.

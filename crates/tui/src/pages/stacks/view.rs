@@ -20,7 +20,7 @@ use ratatui::widgets::{List, ListState, StatefulWidget, Widget};
 use super::outline::{OutlinePart, OutlineRow, What};
 use super::recent::{LOOKED_BACK_S, RecentStacks};
 use super::{Stacks, absent, activity};
-use crate::theme::{Look, Theme, WithLook};
+use crate::theme::{Theme, WithLook};
 use crate::widgets::{Drawn, Extent, Hit, Scene, bars, cells, count, piece_lines, table, write_lines};
 use crate::{charts, format};
 use trainmon_base::text::{fit, sanitize};
@@ -95,8 +95,8 @@ impl StackColumns {
             Some(_) => format!("{samples} samples in {span}"),
             None => String::new(),
         };
-        let time = format!("{:>1$}", "TIME", BEFORE + SHARE);
-        let left = format!("{time:<0$}{1:<DOING$}{2:<WHOSE$}FUNCTION ", self.before_doing(), "DOING", "BY");
+        let time = format!("{:>1$}", "time", BEFORE + SHARE);
+        let left = format!("{time:<0$}{1:<DOING$}{2:<WHOSE$}function ", self.before_doing(), "doing", "code");
         let room = self.width.saturating_sub(usize::from(cells(&left)));
         let line = Line::from(format!("{left}{:>room$}", fit(&right, room)));
         line.style(self.theme.heading()).render(area, buf);
@@ -168,17 +168,17 @@ impl StackColumns {
         spans
     }
 
-    /// The role, a bar of letters for its activities, and the number of samples behind it.
+    /// The role, a bar of its activities, and the number of samples behind it.
     fn role(self, name: &str, activities: &Activities, room: usize) -> Vec<Span<'static>> {
         let name = format!("{name:<0$}  ", (NAME - 2).saturating_sub(self.width.saturating_sub(room)));
         let samples = format!(" {:>6} samples", activities.total());
-        let parts = activity::ORDER.map(|(activity, letter)| {
-            let look = Look { glyph: letter, ascii: letter, ..activity.look() };
-            (look, f64::from(activities.get(activity)))
-        });
+        let parts: Vec<_> = activity::parts(activities, self.theme)
+            .into_iter()
+            .map(|(_, glyph, style, share)| (glyph, style, share))
+            .collect();
         let bar = count(room).saturating_sub(cells(&name) + cells(&samples));
         let mut spans = vec![Span::styled(name, self.theme.strong())];
-        spans.extend(charts::split(bar, &parts, self.theme));
+        spans.extend(charts::split_styled(bar, &parts, self.theme));
         spans.push(Span::styled(samples, self.theme.dim()));
         spans
     }
@@ -217,13 +217,11 @@ fn source(room: usize, text: Option<&str>, theme: Theme) -> Span<'static> {
 
 /// The legend of the bar: largest first, as many as fit in full.
 fn legend(room: usize, activities: &Activities, validation: f64, theme: Theme) -> Vec<Span<'static>> {
-    let total = activities.total().max(1) as f64;
-    let mut shares =
-        activity::ORDER.map(|(activity, letter)| (activity, letter, f64::from(activities.get(activity)) / total));
-    shares.sort_by(|a, b| b.2.total_cmp(&a.2));
-    let parts = shares.into_iter().filter(|(.., share)| *share >= 0.005).map(|(activity, letter, share)| {
-        let look = activity.look();
-        (format!("{letter} {} {:.0}%", look.word, share * 100.0), theme.style(look))
+    let mut shares = activity::parts(activities, theme);
+    shares.sort_by(|a, b| b.3.total_cmp(&a.3));
+    let parts = shares.into_iter().filter(|(.., share)| *share >= 0.005).map(|(activity, glyph, style, share)| {
+        let glyph = if theme.is_solid() { '■' } else { glyph };
+        (format!("{glyph} {} {:.0}%", activity.look().word, share * 100.0), style)
     });
     let validation = Some(validation).filter(|share| *share >= 0.01);
     let validation = validation.map(|share| (format!("({} in validation)", format::share(Some(share))), theme.dim()));
