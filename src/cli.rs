@@ -215,7 +215,10 @@ impl Cli {
         let on_existing = said(&["force", "append"]);
         let of_one_job = self.pid().map(|_| "--pid".to_owned()).or_else(|| said(&["duration", "iterations"]));
         let of_a_live_job = of_one_job.clone().or_else(|| said(&["interval"]));
-        let why = if call.log.is_some() && !logs {
+        let has_screen = logs || word == "replay";
+        let why = if call.against.is_some() && (!has_screen || call.log.is_some()) {
+            "--against is for the screen: to compare two recordings, use trainmon compare".to_owned()
+        } else if call.log.is_some() && !logs {
             format!("trainmon {word} writes no log: remove --log")
         } else if writes_a_file && call.append {
             let what = match word {

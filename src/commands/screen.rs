@@ -18,7 +18,8 @@ use trainmon_attach::jobs::profile_taker::{ProfileNews, ProfileTaker};
 use trainmon_attach::jobs::recorded::Player;
 use trainmon_attach::jobs::session::Session;
 use trainmon_attach::jobs::{JobEvent, JobKey, Target, actions};
-use trainmon_base::errors::{self, ExitCode};
+use trainmon_attach::runs::whole;
+use trainmon_base::errors::{self, ExitCode, Failure};
 use trainmon_base::text;
 use trainmon_base::zone;
 use trainmon_diagnosis::diagnosis::Verdict;
@@ -26,6 +27,7 @@ use trainmon_diagnosis::history::archive::Limits;
 use trainmon_diagnosis::pipeline::Tick;
 use trainmon_outputs::{json, markdown};
 use trainmon_profiles::account::ProfileAccount;
+use trainmon_tui::job::before::{Before, EarlierRun};
 use trainmon_tui::message::Export;
 use trainmon_tui::pages::Page;
 use trainmon_tui::{App, AppOptions, Effect, Job, Layout, Message, Theme, summary, terminal, theme};
@@ -46,7 +48,8 @@ pub(super) async fn live(
 ) -> anyhow::Result<Option<LastMoment>> {
     let options = options(settings)?;
     let interval_s = settings.interval.as_secs_f64();
-    let job = Job::new(JobKey::default(), session.target(), interval_s, options.limits);
+    let mut job = Job::new(JobKey::default(), session.target(), interval_s, options.limits);
+    job.before = earlier(settings)?;
     show(job, options, settings, JobTicks::Live(AttachedJobs::new(session)), output).await
 }
 
@@ -56,8 +59,24 @@ pub async fn replay(player: Player, settings: &Settings) -> anyhow::Result<ExitC
     let options = AppOptions { may_signal: false, host: String::new(), limits: RECORDING, ..options(settings)? };
     let header = player.header();
     let target = Target { pid: header.pid, command: header.command.clone() };
-    let job = Job::new(JobKey::default(), target, header.interval_s, options.limits).recording();
+    let mut job = Job::new(JobKey::default(), target, header.interval_s, options.limits).recording();
+    job.before = earlier(settings)?;
     show(job, options, settings, JobTicks::Recorded(Box::new(player)), None).await.map(|_| ExitCode::DONE)
+}
+
+/// The run that `--against` names.
+fn earlier(settings: &Settings) -> anyhow::Result<Option<Before>> {
+    let Some(path) = &settings.call.against else { return Ok(None) };
+    let read = whole::read(path, settings.gpus.as_deref())?;
+    let unit = read.run.verdict().map(|(verdict, _)| verdict.steps.unit).unwrap_or_default();
+    if read.run.steps.mean_s().is_none() {
+        return Err(Failure::failed(format!(
+            "--against {}: no steps were counted in that run: record one that trains",
+            path.display()
+        ))
+        .into());
+    }
+    Ok(Some(Before::new(EarlierRun { steps: read.run.steps, unit })))
 }
 
 /// Shows a trace: one moment, which has its verdict.

@@ -124,6 +124,9 @@ pub struct Call {
     #[arg(short = 'n', long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..),
         allow_negative_numbers = true, help_heading = "Timing")]
     pub iterations: Option<u64>,
+    /// Compare the steps on the screen with those of an earlier run: a recording or a log.
+    #[arg(long, value_name = "FILE", help_heading = "Target")]
+    pub against: Option<PathBuf>,
     /// Write one CSV row per interval to this file or `-`, without a screen.
     #[arg(long, value_name = "PATH|-", help_heading = "Log")]
     pub log: Option<PathBuf>,

@@ -6,7 +6,6 @@
 mod app;
 mod bytes;
 mod chain;
-mod dump_tmp;
 mod every_page;
 mod fleet;
 mod gpu_cpu;

@@ -8,6 +8,7 @@ pub mod interval;
 pub mod logged;
 mod packed;
 pub mod run;
+pub mod step_histogram;
 pub mod step_series;
 pub mod surroundings;
 pub mod timeline;

@@ -3,16 +3,20 @@
 //! Without a cursor, the newest moment is shown and the charts keep moving. With a cursor, the screen is paused at its
 //! moment while data keeps coming in; in a replay, the cursor plays through the recording.
 
+pub mod before;
 pub mod recent;
 mod replay;
 
 pub use replay::Replay;
 
 use super::format;
+use before::EarlierRun;
 use trainmon_attach::jobs::{JobKey, Target};
 use trainmon_diagnosis::diagnosis::Verdict;
 use trainmon_diagnosis::history::History;
 use trainmon_diagnosis::history::archive::{Archive, Limits, Moment, MomentId};
+use trainmon_diagnosis::history::interval::Interval;
+use trainmon_diagnosis::history::step_series::StepSeries;
 use trainmon_diagnosis::history::totals::Totals;
 use trainmon_diagnosis::pipeline::{Tick, same_cause};
 use trainmon_sample::Sources;
@@ -50,6 +54,10 @@ pub struct Job {
     pub history: History,
     /// How busy its processes were in the last minutes.
     pub recent: recent::RecentUse,
+    /// The steps of its training so far.
+    pub steps: StepSeries,
+    /// An earlier run to compare with.
+    pub before: Option<before::Before>,
     /// The states of the sources.
     pub sources: Sources,
     /// How it ended: `process 1234 ended after 12 m`.
@@ -190,6 +198,7 @@ impl Job {
         }
         self.history.push(tick);
         self.recent.take(&tick.frame);
+        self.count_steps(tick);
         self.sources = tick.sample.sources.clone();
         if self.replay.is_some() {
             if self.cursor.is_none() {
@@ -205,6 +214,22 @@ impl Job {
             let after = tick.frame.job.age_s.map(|age| format!(" after {}", format::duration(age)));
             self.ended = Some(format!("process {} ended{}", self.target.pid, after.unwrap_or_default()));
         }
+    }
+
+    /// Adds the steps of an interval of training, and compares them with those of an earlier run.
+    fn count_steps(&mut self, tick: &Tick) {
+        if let Some((seconds, steps)) = Interval::new(&tick.frame, &tick.verdict, tick.shares).trained() {
+            self.steps.add(seconds, steps);
+        }
+        if let Some(before) = &mut self.before {
+            before.compare(&self.steps, tick.verdict.steps.unit);
+        }
+    }
+
+    /// What a later run of the same command is compared with, if steps were counted.
+    pub fn as_earlier(&self) -> Option<EarlierRun> {
+        let unit = self.latest_verdict()?.steps.unit;
+        self.steps.mean_s().map(|_| EarlierRun { steps: self.steps.clone(), unit })
     }
 
     /// Pauses, or resumes: at the newest moment, or in a recording from its position.

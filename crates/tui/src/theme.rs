@@ -259,6 +259,11 @@ impl Theme {
         Style { bg: self.filled(ground, part).fg, ..self.filled(look, part) }
     }
 
+    /// Text on an area of this color.
+    pub fn over(self, ground: Color) -> Style {
+        self.fg(ColorSlot::Text).bg(ground)
+    }
+
     /// The mark of a look in a legend: its color where there are enough, otherwise its texture.
     pub fn key(self, look: Look) -> char {
         if self.is_solid() { '■' } else { self.glyph(look) }

@@ -161,6 +161,13 @@ impl StepSeries {
         total(self.cells.iter().copied()).0
     }
 
+    /// Mean step time of each interval in which steps ended, milliseconds, and how many did.
+    pub fn means(&self) -> impl Iterator<Item = (f64, f64)> {
+        let mean =
+            |(seconds, steps): &(f32, f32)| (f64::from(*seconds) / f64::from(*steps) * 1000.0, f64::from(*steps));
+        self.cells.iter().filter(|(_, steps)| *steps > 0.0).map(mean).filter(|(ms, _)| ms.is_finite())
+    }
+
     /// Mean time of a step, seconds.
     pub fn mean_s(&self) -> Option<f64> {
         let (seconds, steps) = total(self.cells.iter().copied());

@@ -3,6 +3,7 @@
 use super::App;
 use crate::arrangement::Scale;
 use crate::job::Job;
+use crate::job::before::Before;
 use crate::message::{Effect, Message};
 use crate::pages::Reply;
 use trainmon_attach::jobs::{JobEvent, JobKey};
@@ -25,6 +26,9 @@ impl App {
                 let mut job = Job::new(key, target, interval_s, self.options.limits);
                 job.set_low_bandwidth(self.options.low_bandwidth);
                 job.set_scale(self.scale.seconds());
+                // The same command again: a run after a change.
+                let same = self.jobs.iter().rev().find(|earlier| earlier.target.command == job.target.command);
+                job.before = same.and_then(Job::as_earlier).map(Before::new);
                 self.jobs.push(job);
                 self.switch(self.jobs.len() - 1);
                 vec![Effect::Redraw]

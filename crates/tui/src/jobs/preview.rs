@@ -12,7 +12,7 @@ use crate::format;
 use crate::job::Job;
 use crate::labels;
 use crate::theme::{Theme, WithLook};
-use crate::widgets::loop_area::LoopArea;
+use crate::widgets::loop_area::{LoopArea, LoopColumns};
 use crate::widgets::{ChartLine, Text, Top, card, count, write_lines};
 use trainmon_attach::jobs::JobCandidate;
 use trainmon_base::text::sanitize;
@@ -97,7 +97,8 @@ fn timelines(buf: &mut Buffer, area: Rect, job: &Job, theme: Theme) {
     );
     Span::styled(text, theme.strong()).render(Rect { x: area.x, width: NAME, ..band }, buf);
     let (timeline, verdict) = (&job.history.timeline, job.latest_verdict());
-    LoopArea { timeline, window, verdict, top_ms: None, theme }.render(band, buf);
+    let columns = &LoopColumns::gather(timeline, window);
+    LoopArea { columns, verdict, top_ms: None, theme }.render(band, buf);
 }
 
 /// A process that may be training: its numbers, and its full command line.

@@ -32,9 +32,7 @@ const LEVELS: usize = 2;
 #[derive(Debug)]
 pub struct LoopArea<'a> {
     /// The past.
-    pub timeline: &'a Timeline,
-    /// What of it is shown.
-    pub window: TimelineWindow,
+    pub columns: &'a LoopColumns,
     /// What is blamed.
     pub verdict: Option<&'a Verdict>,
     /// The step time at the upper edge, ms; without it each column is full.
@@ -75,23 +73,35 @@ fn step_ms(point: &TimelinePoint) -> Option<f32> {
     point.steps.get().filter(|per_s| *per_s > 0.0).map(|per_s| 1000.0 / per_s)
 }
 
-fn gather(timeline: &Timeline, window: TimelineWindow) -> Vec<Column> {
-    let mut columns = vec![Column::default(); window.columns.min(MAX_CELLS)];
-    timeline.spread(window, |at, seconds, point| {
-        let (Some(column), Some(shares)) = (columns.get_mut(at), Column::of_point(point)) else { return };
-        column.shares.iter_mut().zip(shares).for_each(|(sum, share)| *sum += share * seconds);
-        column.seconds += seconds;
-        if let Some(ms) = step_ms(point) {
-            column.step_ms += ms * seconds;
-            column.stepped += seconds;
-        }
-    });
-    columns
+/// The columns of an area over a stretch of time.
+#[derive(Debug)]
+pub struct LoopColumns {
+    columns: Vec<Column>,
+    window: TimelineWindow,
+    /// Whether there is data before the first column.
+    began_before: bool,
 }
 
-/// The longest step time that an area over this window shows, ms; `None` where no steps are counted.
-pub fn longest_ms(timeline: &Timeline, window: TimelineWindow) -> Option<f32> {
-    gather(timeline, window).iter().filter_map(Column::step_ms).reduce(f32::max)
+impl LoopColumns {
+    /// Gathers them.
+    pub fn gather(timeline: &Timeline, window: TimelineWindow) -> Self {
+        let mut columns = vec![Column::default(); window.columns.min(MAX_CELLS)];
+        timeline.spread(window, |at, seconds, point| {
+            let (Some(column), Some(shares)) = (columns.get_mut(at), Column::of_point(point)) else { return };
+            column.shares.iter_mut().zip(shares).for_each(|(sum, share)| *sum += share * seconds);
+            column.seconds += seconds;
+            if let Some(ms) = step_ms(point) {
+                column.step_ms += ms * seconds;
+                column.stepped += seconds;
+            }
+        });
+        Self { columns, window, began_before: timeline.began_before(window) }
+    }
+
+    /// The longest step time, ms; `None` where no steps are counted.
+    pub fn longest_ms(&self) -> Option<f32> {
+        self.columns.iter().filter_map(Column::step_ms).reduce(f32::max)
+    }
 }
 
 /// Gives the columns before the first step time the first one, and those after a step time that one: the rate is a mean over the
@@ -108,20 +118,19 @@ fn heights(columns: &[Column], top_ms: f32) -> Vec<f32> {
 
 impl Widget for LoopArea<'_> {
     fn render(self, area: Rect, buf: &mut Buffer) {
-        let Self { timeline, window, verdict, top_ms, theme } = self;
+        let Self { columns: LoopColumns { columns, window, began_before }, verdict, top_ms, theme } = self;
         let area = area.intersection(buf.area);
         if area.is_empty() {
             return;
         }
-        let columns = gather(timeline, window);
         let heights = match top_ms.filter(|top| *top > 0.0) {
-            Some(top) => heights(&columns, top),
+            Some(top) => heights(columns, top),
             None => vec![1.0; columns.len()],
         };
         let looks = PARTS.map(|part| Look::of_part(part, verdict));
-        let mut started = timeline.began_before(window);
+        let mut started = *began_before;
         for (at, (column, height)) in columns.iter().zip(heights).enumerate() {
-            let Some(x) = charts::cell(area, window, at) else { continue };
+            let Some(x) = charts::cell(area, *window, at) else { continue };
             if column.seconds > 0.0 {
                 started = true;
                 stack(buf, Rect { x, width: 1, ..area }, &column.shares, height, &looks, theme);
@@ -190,7 +199,8 @@ mod tests {
             columns: usize::from(seconds),
             sweep: false,
         };
-        LoopArea { timeline, window, verdict: None, top_ms, theme }.render(area, &mut buf);
+        let columns = LoopColumns::gather(timeline, window);
+        LoopArea { columns: &columns, verdict: None, top_ms, theme }.render(area, &mut buf);
         let width = usize::from(seconds).max(1);
         buf.content.chunks(width).map(|row| row.iter().map(|cell| cell.symbol()).collect()).collect()
     }

@@ -4,6 +4,7 @@ pub mod bars;
 pub mod card;
 pub mod chart;
 mod drawn;
+mod ghost_line;
 pub mod loop_area;
 pub mod menu;
 pub mod panel;

@@ -10,7 +10,8 @@ use ratatui::widgets::Widget;
 use super::card;
 use super::chart::{self, ChartLine};
 use super::drawn::{Hit, Hits};
-use super::loop_area::{self, LoopArea};
+use super::ghost_line::GhostLine;
+use super::loop_area::{LoopArea, LoopColumns};
 use super::panel::{Panel, edges, framed};
 use super::scene::Scene;
 use super::text::{count, write_lines};
@@ -90,9 +91,15 @@ impl Tile {
             Body::Loop => {
                 let band = u16::from(plot.height >= LEAST_WITH_BAND);
                 let [stack, below] = Layout::vertical([Constraint::Fill(1), Constraint::Length(band)]).areas(plot);
-                let longest = loop_area::longest_ms(timeline, window);
-                let top_ms = longest.map(|ms| charts::nice_number(f64::from(ms)) as f32);
-                LoopArea { timeline, window, verdict: scene.verdict(), top_ms, theme }.render(stack, buf);
+                let columns = LoopColumns::gather(timeline, window);
+                let before_ms = scene.job.before.as_ref().and_then(|before| before.run.step_ms());
+                let longest = columns.longest_ms().map(f64::from);
+                let top_ms = longest.map(|ms| charts::nice_number(ms.max(before_ms.unwrap_or(0.0))));
+                let (verdict, top) = (scene.verdict(), top_ms.map(|ms| ms as f32));
+                LoopArea { columns: &columns, verdict, top_ms: top, theme }.render(stack, buf);
+                if let (Some(step_ms), Some(top_ms)) = (before_ms, top_ms) {
+                    GhostLine { step_ms, top_ms, theme }.render(stack, buf);
+                }
                 VerdictBand { timeline, window, theme }.render(below, buf);
                 if timeline.latest().is_none_or(|latest| latest.shares.is_none())
                     && scene.verdict().is_none_or(card::is_pending)
@@ -100,7 +107,7 @@ impl Tile {
                     let text = "measuring where the time goes";
                     Span::styled(fit(text, usize::from(stack.width)), theme.dim()).render(stack, buf);
                 }
-                let top = top_ms.map_or_else(|| "100%".to_owned(), |ms| format::step_time(f64::from(ms)));
+                let top = top_ms.map_or_else(|| "100%".to_owned(), |ms| format::step_time(ms));
                 value_axis(buf, Rect { height: stack.height, ..axis }, Some(top), scene);
             }
             Body::Lines(_) => {}

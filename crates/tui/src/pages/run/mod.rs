@@ -13,8 +13,10 @@ use crate::widgets::table::{self, Column};
 use crate::widgets::{Drawn, Scene, Text, bars, count, scrolled};
 use trainmon_base::zone;
 use trainmon_diagnosis::diagnosis::causes::verdict_name;
+use trainmon_diagnosis::diagnosis::loop_parts::LEAST_LISTED;
 use trainmon_diagnosis::diagnosis::verdict::Class;
 use trainmon_diagnosis::history::archive::MomentId;
+use trainmon_diagnosis::history::step_histogram::StepHistogram;
 use trainmon_diagnosis::history::totals::Totals;
 
 /// Maximum number of verdict changes listed.
@@ -60,11 +62,16 @@ impl Content for Run {
             run.classes().into_iter().map(|(class, s)| (class.name(), s, color(class))).collect();
         let looks = run.split_s.iter().map(|(activity, s)| (activity.look(), s));
         let parts: Vec<Part> = looks.map(|(look, s)| (look.word, s, theme.style(look))).collect();
-        for (name, parts) in [("Time by verdict", classes), ("What the loop did", parts)] {
+        step_times(&mut text, scene);
+        for (name, parts) in [("Time by verdict, over the run", classes), ("What the loop did, over the run", parts)]
+        {
             text.heading(name);
             let total: f64 = parts.iter().map(|(_, seconds, _)| seconds).sum();
             for (word, seconds, style) in parts {
                 let share = if total > 0.0 { seconds / total } else { 0.0 };
+                if share < LEAST_LISTED {
+                    continue;
+                }
                 let values = [format!("  {word}"), format::share(Some(share)), format::duration(seconds)];
                 let mut line = Line::from(table::row(&COLUMNS, values) + "  ");
                 let bar = area.width.saturating_sub(count(line.width())).min(BAR);
@@ -80,6 +87,37 @@ impl Content for Run {
             text.wrapped("", 2, change, Style::new());
         }
         scrolled(buf, area, top, drawn, |page| page.lines(&text.lines));
+    }
+}
+
+/// How the step times are distributed, with median and 95th percentile marked.
+fn step_times(text: &mut Text, scene: &Scene<'_>) {
+    let theme = scene.theme;
+    let Some(histogram) = StepHistogram::of_series(&scene.job.steps) else { return };
+    let unit = scene.verdict().map(|verdict| verdict.steps.unit).unwrap_or_default();
+    let time = format::step_time;
+    text.heading(&format!(
+        "Time of {}, each second's mean: p50 {} · p95 {}",
+        unit.each(),
+        time(histogram.p50_ms),
+        time(histogram.p95_ms)
+    ));
+    let most = histogram.bins.iter().map(|bin| bin.share).fold(f64::MIN_POSITIVE, f64::max);
+    let last = histogram.bins.len() - 1;
+    for (nth, bin) in histogram.bins.iter().enumerate() {
+        let is_in = |ms: f64| ms >= bin.from_ms && (ms < bin.to_ms || nth == last);
+        let marks = [("p50", histogram.p50_ms), ("p95", histogram.p95_ms)];
+        let marks: Vec<&str> = marks.into_iter().filter(|(_, ms)| is_in(*ms)).map(|(mark, _)| mark).collect();
+        let range = if nth == last && nth > 0 {
+            format!("  {} and more", time(bin.from_ms))
+        } else {
+            format!("  {} to {}", time(bin.from_ms), time(bin.to_ms))
+        };
+        let values = [range, format::share(Some(bin.share)), marks.join(" ")];
+        let mut line = Line::from(table::row(&COLUMNS, values) + "  ");
+        let bar = text.width.saturating_sub(usize::from(count(line.width()))).min(usize::from(BAR));
+        line.extend(bars::share(count(bar), bin.share / most, theme.good(), ("·", theme.dim())));
+        text.lines.push(line);
     }
 }
 
