@@ -89,8 +89,8 @@ pub fn nice_bytes(v: f64) -> f64 {
 /// The smallest of 1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10, 12 … or a tenth or hundredth of one that is at least `v`: the top of an
 /// axis of numbers.
 pub fn nice_number(v: f64) -> f64 {
-    const STEPS: [f64; 10] = [1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0];
-    let mut tops = (-2..=12).flat_map(|power| STEPS.map(|step| step * 10f64.powi(power)));
+    const TOPS: [f64; 10] = [1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0];
+    let mut tops = (-2..=12).flat_map(|power| TOPS.map(|step| step * 10f64.powi(power)));
     tops.find(|top| v <= *top).unwrap_or(1e13)
 }
 
@@ -346,8 +346,6 @@ mod tests {
     use super::*;
     use trainmon_rates::frame::HostRates;
     use trainmon_waits::Frame;
-    use trainmon_waits::frame::RankRates;
-    use trainmon_waits::time_split::TimeSplit;
 
     const NOW: u64 = 1_000_000_000_000;
 

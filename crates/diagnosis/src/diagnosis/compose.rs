@@ -12,7 +12,8 @@ use super::ceiling::Ceiling;
 use super::class::{Class, Phase};
 use super::evidence::evidence;
 use super::features::{Features, LoopStacks};
-use super::loop_parts::{self, LoopWait};
+use super::loop_parts::LoopWait;
+use super::named_waits::named;
 use super::plan::plan;
 use super::shown_place::shown;
 use super::stalls;
@@ -90,7 +91,7 @@ pub(super) fn verdict(context: &Context, judgment: &Judgment, window: &Features,
 fn loop_time(judgment: &Judgment, window: &Features) -> (Option<TimeSplit>, Vec<LoopWait>) {
     let Some(mut shares) = window.main.as_ref().map(|main| main.shares) else { return (None, Vec::new()) };
     let blamed = judgment.cause.and_then(|cause| cause.spec_in(judgment.class).followed).map(|wait| wait.part);
-    let waits = window.chain.as_ref().map(|chain| loop_parts::named(&mut shares, chain, blamed));
+    let waits = window.chain.as_ref().map(|chain| named(&mut shares, chain, blamed));
     (Some(shares), waits.unwrap_or_default())
 }
 

@@ -29,6 +29,7 @@ use around::Around;
 pub(super) use chain::{Chain, ChainPath, OwnThreads, program, program_of};
 pub(super) use device::Device;
 pub(super) use loop_thread::{LoopStacks, LoopThread};
+pub(super) use purpose::take_waits;
 use trainmon_base::stats;
 pub(super) use workers::Workers;
 

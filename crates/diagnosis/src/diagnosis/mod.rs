@@ -26,6 +26,7 @@ mod load;
 pub mod loop_parts;
 pub mod loop_time;
 mod mix;
+mod named_waits;
 mod parts;
 mod phases;
 mod place;

@@ -14,7 +14,7 @@ pub use super::chain::ChainNode;
 pub use super::class::{Class, Phase};
 pub use super::culprits::{Culprit, CulpritKind, ShareOf};
 pub use super::job::JobDoes;
-use super::loop_parts::LoopWait;
+use super::loop_parts::{LoopPart, LoopWait, parts};
 pub use super::parts::{Advice, GpuIdle, Hottest, Stages, WorkerVerdict};
 pub use super::plan::PlanStep;
 pub use super::shown_place::PlaceOf;
@@ -134,6 +134,17 @@ pub struct Verdict {
 }
 
 impl Verdict {
+    /// Where the loop's time went over the verdict's window, the largest part first; they add up to what was seen. Parts that
+    /// would be shown as 0% are left out. Empty if nothing is known.
+    pub fn loop_parts(&self) -> Vec<(LoopPart, f64)> {
+        self.shares.map_or_else(Vec::new, |shares| parts(&shares, &self.waits))
+    }
+
+    /// The part of the loop's time that has the name of a wait, 0–1.
+    pub fn named_waits(&self) -> f64 {
+        self.waits.iter().map(|wait| wait.share).sum()
+    }
+
     /// Whether nothing holds the run back: no resource costs more than a few percent, or the GPU computes all the time. A profile
     /// shows whether it does: with several small losses, or far below its peak, the verdict on it is less than sure.
     pub fn is_healthy(&self) -> bool {

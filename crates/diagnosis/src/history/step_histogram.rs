@@ -1,5 +1,5 @@
-//! How the step times of a run are distributed. Only means of intervals are known, so a single slow step among many fast ones is
-//! not seen: a stall shows in the second that it belongs to.
+//! How the step times of a run are distributed. Only means of intervals are known, so a single slow step among many fast ones does
+//! not show: a stall shows in the second that it belongs to.
 
 use super::step_series::StepSeries;
 

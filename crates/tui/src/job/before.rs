@@ -6,7 +6,7 @@ use trainmon_diagnosis::history::step_series::StepSeries;
 use trainmon_libraries::StepUnit;
 
 /// Steps are compared once both runs have trained for this long, seconds: the warm-up of a run says little.
-const LEAST_S: f64 = 10.0;
+const TRAINED_S: f64 = 10.0;
 /// They are compared again after this much more training, seconds.
 const AGAIN_S: f64 = 5.0;
 /// Step times that differ by no more count as equal, as in a comparison of two recordings.
@@ -48,7 +48,7 @@ impl Before {
     /// Compares with this run again, if it has trained for long enough since the last time.
     pub fn compare(&mut self, now: &StepSeries, unit: StepUnit) {
         let trained_s = now.known_s();
-        let is_known = trained_s >= LEAST_S && self.run.steps.known_s() >= LEAST_S;
+        let is_known = trained_s >= TRAINED_S && self.run.steps.known_s() >= TRAINED_S;
         if !is_known || unit != self.run.unit || trained_s - self.told_after_s < AGAIN_S {
             return;
         }

@@ -5,24 +5,24 @@ use std::collections::{BTreeMap, VecDeque};
 use trainmon_waits::Frame;
 
 /// Most samples kept of a process: ten minutes at one a second.
-const SAMPLES: usize = 600;
+const SAMPLES_KEPT: usize = 600;
 /// Most processes that are remembered.
-const PROCESSES: usize = 256;
+const REMEMBERED: usize = 256;
 
 /// Percentages of one process, oldest first, with the end of each interval in CLOCK_MONOTONIC nanoseconds.
 type Percents = VecDeque<(u64, u8)>;
 
 /// A percentage of each process over the last minutes.
 #[derive(Debug, Clone, Default)]
-struct Series {
+struct ProcessPast {
     of: BTreeMap<u32, Percents>,
 }
 
 /// The recent past of each process of the job.
 #[derive(Debug, Clone, Default)]
 pub struct RecentUse {
-    cpu: Series,
-    lost: Series,
+    cpu: ProcessPast,
+    lost: ProcessPast,
 }
 
 /// What is remembered of a process.
@@ -34,10 +34,10 @@ pub enum Recent {
     Lost,
 }
 
-impl Series {
+impl ProcessPast {
     fn add(&mut self, pid: u32, now_ns: u64, percent: Option<f64>) {
         let Some(percent) = percent.filter(|percent| percent.is_finite()) else { return };
-        if self.of.len() >= PROCESSES && !self.of.contains_key(&pid) {
+        if self.of.len() >= REMEMBERED && !self.of.contains_key(&pid) {
             return;
         }
         let percents = self.of.entry(pid).or_default();
@@ -45,7 +45,7 @@ impl Series {
             percents.clear();
         }
         percents.push_back((now_ns, percent.clamp(0.0, 100.0).round() as u8));
-        if percents.len() > SAMPLES {
+        if percents.len() > SAMPLES_KEPT {
             percents.pop_front();
         }
     }
@@ -60,10 +60,10 @@ impl RecentUse {
     /// Takes in a frame; processes that it does not have are forgotten once their samples are too old to be drawn.
     pub fn take(&mut self, frame: &Frame) {
         let now_ns = frame.monotonic_ns;
-        for process in frame.processes.iter().take(PROCESSES) {
+        for process in frame.processes.iter().take(REMEMBERED) {
             self.cpu.add(process.id.pid, now_ns, process.cpu_pct);
         }
-        for rank in frame.ranks.iter().take(PROCESSES) {
+        for rank in frame.ranks.iter().take(REMEMBERED) {
             let shares = rank.split_s.shares_of(rank.seconds_seen);
             let lost = shares.map(|shares| (1.0 - shares.device_sync - shares.host_busy) * 100.0);
             self.lost.add(rank.id.pid, now_ns, lost);
@@ -73,7 +73,7 @@ impl RecentUse {
     }
 
     /// The last `count` percentages of a process up to a moment, oldest first.
-    pub fn of(&self, what: Recent, pid: u32, until_ns: u64, count: usize) -> Vec<u64> {
+    pub fn last(&self, what: Recent, pid: u32, until_ns: u64, count: usize) -> Vec<u64> {
         let series = match what {
             Recent::Cpu => &self.cpu,
             Recent::Lost => &self.lost,
@@ -112,12 +112,12 @@ mod tests {
     fn the_last_samples_up_to_a_moment_are_kept() {
         let mut recent = RecentUse::default();
         (1..=900).for_each(|second| recent.take(&frame(second, &[7])));
-        assert_eq!(recent.of(Recent::Cpu, 7, 900_000_000_000, 3), [100, 100, 100]);
-        assert_eq!(recent.cpu.of[&7].len(), SAMPLES);
-        assert_eq!(recent.of(Recent::Cpu, 7, 10, 3), Vec::<u64>::new());
-        assert_eq!(recent.of(Recent::Cpu, 8, u64::MAX, 3), Vec::<u64>::new());
+        assert_eq!(recent.last(Recent::Cpu, 7, 900_000_000_000, 3), [100, 100, 100]);
+        assert_eq!(recent.cpu.of[&7].len(), SAMPLES_KEPT);
+        assert_eq!(recent.last(Recent::Cpu, 7, 10, 3), Vec::<u64>::new());
+        assert_eq!(recent.last(Recent::Cpu, 8, u64::MAX, 3), Vec::<u64>::new());
         recent.take(&frame(1100, &[8]));
-        assert_eq!(recent.of(Recent::Cpu, 7, u64::MAX, 3), Vec::<u64>::new(), "ended long ago");
+        assert_eq!(recent.last(Recent::Cpu, 7, u64::MAX, 3), Vec::<u64>::new(), "ended long ago");
     }
 
     #[test]
@@ -126,8 +126,8 @@ mod tests {
         let many: Vec<u32> = (0..5000).collect();
         recent.take(&frame(50, &many));
         recent.take(&frame(60, &(5000..9000).collect::<Vec<_>>()));
-        assert!(recent.cpu.of.len() <= PROCESSES);
+        assert!(recent.cpu.of.len() <= REMEMBERED);
         recent.take(&frame(3, &[1]));
-        assert_eq!(recent.of(Recent::Cpu, 1, u64::MAX, 9), [3]);
+        assert_eq!(recent.last(Recent::Cpu, 1, u64::MAX, 9), [3]);
     }
 }

@@ -82,11 +82,11 @@ macro_rules! pages {
 }
 
 pages! {
-    /// the answer; the pipeline from storage to GPU with its limit; steps per second, the loop's time, GPU, workers, CPU and
-    /// storage over time; a bar for each rank and worker; past verdicts
+    /// the answer; the pipeline from storage to GPU with its limit; where each step's time went, with past verdicts; a row for
+    /// each rank and worker; GPU, CPU and storage over time
     Overview overview "Overview" "Main" "1" "overview: the answer, the pipeline, every timeline";
-    /// [what the loop waits for](verdicts.md#the-wait-chain), and what that waits for, as a tree with shares; the waits
-    /// over time, by what ended them
+    /// [what the loop waits for](verdicts.md#the-wait-chain), and what that waits for, as a tree with shares; where each step's
+    /// time went
     Chain chain "Chain" "Chain" "2" "chain: what the loop waits for, and what that waits for";
     /// each GPU: use, memory, power against its limit, clocks, PCIe, throttle reasons in words, SM, tensor and DRAM
     /// activity where there is GPM; the processes on it
@@ -117,7 +117,7 @@ pages! {
     /// evidence with its limits, counter-evidence, what is not available and how to fix that
     Findings findings "Why" "Why" "8" "why: evidence, advice, what is not available and how to fix that"
         needs_samples: false;
-    /// the run so far: time by verdict, what the loop did, changes of verdict
+    /// the run so far: how long steps took, time by verdict, what the loop did, changes of verdict
     Run run "History" "Run" "9" "history: time by verdict, what the loop did, changes of verdict";
     /// the account of a profile: each GPU as one bar of what it did and why it was idle; one step, with threads, streams, idle
     /// gaps and what ended each; kernels, calls that wait for the

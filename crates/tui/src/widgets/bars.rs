@@ -14,16 +14,16 @@ use crate::job::recent::Recent;
 use crate::theme::Look;
 
 /// Width of a row with everything in it, and of one with too little room for the recent past.
-const WHOLE: u16 = 56;
+const ROW_CELLS: u16 = 56;
 const NARROW: u16 = 44;
 /// Width of the recent past after a bar.
-const RECENT: u16 = 16;
+const SPARK_CELLS: u16 = 16;
 /// Width of the text at its end.
 const TEXT: u16 = 29;
 
 /// How many rows fit side by side in `width` cells.
 pub fn columns(width: u16) -> u16 {
-    (width / WHOLE).max(1)
+    (width / ROW_CELLS).max(1)
 }
 
 /// The positions of a list's rows.
@@ -41,10 +41,10 @@ pub fn room(area: Rect, screen: Rect) -> usize {
 
 /// A row of a process.
 #[derive(Debug)]
-pub struct Row<'r> {
+pub struct ProcessBar<'r> {
     /// Its process.
     pub pid: u32,
-    /// What stands before the bar.
+    /// What is before the bar.
     pub number: Span<'static>,
     /// The parts of the bar.
     pub parts: &'r [(Look, f64)],
@@ -56,10 +56,10 @@ pub struct Row<'r> {
     pub text: Line<'static>,
 }
 
-impl Row<'_> {
+impl ProcessBar<'_> {
     /// Draws it.
     pub fn draw(self, buf: &mut Buffer, area: Rect, scene: &Scene<'_>) {
-        let recent = if area.width >= NARROW { RECENT.min(area.width / 6) } else { 0 };
+        let recent = if area.width >= NARROW { SPARK_CELLS.min(area.width / 6) } else { 0 };
         let lengths = [
             Constraint::Length(self.number.width() as u16),
             Constraint::Fill(1),
@@ -76,8 +76,8 @@ impl Row<'_> {
 
 /// The recent past of a process as a sparkline of so many cells, up to the moment shown; the newest at the right.
 pub fn sparkline((what, pid): (Recent, u32), width: u16, scene: &Scene<'_>) -> String {
-    let percents = scene.job.recent.of(what, pid, scene.job.moment_ns(), usize::from(width));
-    let levels = if scene.theme.ascii { ASCII } else { LEVELS };
+    let percents = scene.job.recent.last(what, pid, scene.job.moment_ns(), usize::from(width));
+    let levels = if scene.theme.ascii { SPARK_ASCII } else { SPARK_LEVELS };
     let last = levels.len() as u64 - 1;
     let line = percents.iter().map(|percent| levels.get((percent * last).div_ceil(100) as usize).unwrap_or(&' '));
     let line: String = line.collect();
@@ -85,8 +85,8 @@ pub fn sparkline((what, pid): (Recent, u32), width: u16, scene: &Scene<'_>) -> S
 }
 
 /// The levels of a sparkline, from zero up.
-const LEVELS: &[char] = &['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-const ASCII: &[char] = &['_', '.', ':', '|', '#'];
+const SPARK_LEVELS: &[char] = &['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+const SPARK_ASCII: &[char] = &['_', '.', ':', '|', '#'];
 
 /// A share, 0–1, as a bar of `width` cells of blocks; `rest` fills the part that is not filled.
 pub fn share(width: u16, share: f64, style: Style, (rest, of_rest): (&str, Style)) -> [Span<'static>; 2] {

@@ -26,7 +26,7 @@ const PARTS: [LoopPart; 6] = [
 const BODY: f64 = 0.5;
 
 /// Two levels in each cell: more would change with every sample, and cost bytes.
-const LEVELS: usize = 2;
+const HALVES: usize = 2;
 
 /// The area.
 #[derive(Debug)]
@@ -104,7 +104,7 @@ impl LoopColumns {
     }
 }
 
-/// Gives the columns before the first step time the first one, and those after a step time that one: the rate is a mean over the
+/// Gives the columns before the first step time the first one, and each one after a step time the last before it: the rate is a mean over the
 /// last seconds, so it covers them.
 fn heights(columns: &[Column], top_ms: f32) -> Vec<f32> {
     let first = columns.iter().find_map(Column::step_ms);
@@ -145,7 +145,7 @@ impl Widget for LoopArea<'_> {
 fn stack(buf: &mut Buffer, area: Rect, shares: &[f32], height: f32, looks: &[Look], theme: Theme) {
     let total: f32 = shares.iter().sum();
     let is_solid = theme.is_solid();
-    let levels = if is_solid { LEVELS } else { 1 };
+    let levels = if is_solid { HALVES } else { 1 };
     let full = f32::from(area.height) * levels as f32 * height;
     // The look of each level from the bottom. Edges are rounded as running sums, so that the height is exact.
     let mut filled = 0.0;

@@ -72,7 +72,7 @@ impl Tile {
         if !self.is_timed() {
             return None;
         }
-        let [axis, plot] = Layout::horizontal([Constraint::Length(AXIS), Constraint::Fill(1)]).areas(inner);
+        let [axis, plot] = Layout::horizontal([Constraint::Length(VALUE_AXIS), Constraint::Fill(1)]).areas(inner);
         let (timeline, theme) = (&scene.job.history.timeline, scene.theme);
         let window = scene.window(plot.width);
         match &self.body {
@@ -107,7 +107,7 @@ impl Tile {
                     let text = "measuring where the time goes";
                     Span::styled(fit(text, usize::from(stack.width)), theme.dim()).render(stack, buf);
                 }
-                let top = top_ms.map_or_else(|| "100%".to_owned(), |ms| format::step_time(ms));
+                let top = top_ms.map_or_else(|| "100%".to_owned(), format::step_time);
                 value_axis(buf, Rect { height: stack.height, ..axis }, Some(top), scene);
             }
             Body::Lines(_) => {}
@@ -118,7 +118,7 @@ impl Tile {
 }
 
 /// Cells of the value axis left of each timeline: with one width, all timelines of a column begin at the same time.
-const AXIS: u16 = 7;
+const VALUE_AXIS: u16 = 7;
 /// Fewest rows of the loop's time with a band of verdicts beneath it.
 const LEAST_WITH_BAND: u16 = 4;
 
@@ -177,7 +177,7 @@ pub fn draw_rows(buf: &mut Buffer, body: Rect, tiles: &[Tile], columns: u16, sce
 
 /// The part of a row without frames in which timelines are drawn.
 pub fn plot(area: Rect) -> Rect {
-    let axis = AXIS.min(area.width);
+    let axis = VALUE_AXIS.min(area.width);
     Rect { x: area.x + axis, width: area.width - axis, ..area }
 }
 

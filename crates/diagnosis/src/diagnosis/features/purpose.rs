@@ -1,12 +1,11 @@
 //! What the loop's time is for, if the sampler alone cannot tell. Decided once, before anything is judged.
 
 use super::{Features, LoopStacks};
-use crate::diagnosis::loop_parts::take_waits;
 use crate::diagnosis::thresholds::{COMPUTE_THREADS, HARDLY, LARGER_HALF, LOST_WAIT, PHASE};
 use trainmon_waits::Wait;
 use trainmon_waits::stacks::Activity;
 use trainmon_waits::taxonomy::Purpose;
-use trainmon_waits::time_split::TimeSplit;
+use trainmon_waits::time_split::{LoopActivity, TimeSplit};
 
 /// The waits that are causes of their own.
 const ELSEWHERE: [Purpose; 7] = [
@@ -134,4 +133,15 @@ impl Features {
             && !reads
             && stacks.works_aside_at_something_else()
     }
+}
+
+/// Takes a share from the waits for data, then from those for the GPU; returns how much there was.
+pub(in crate::diagnosis) fn take_waits(shares: &mut TimeSplit, wanted: f64) -> f64 {
+    let mut missing = wanted.max(0.0);
+    for activity in [LoopActivity::InputWait, LoopActivity::DeviceSync] {
+        let part = missing.min(shares[activity].max(0.0));
+        shares[activity] -= part;
+        missing -= part;
+    }
+    wanted.max(0.0) - missing
 }

@@ -102,7 +102,7 @@ fn evidence(text: &mut Text, verdict: &Verdict, zone: &TimeZone) {
     let words = |line: &Evidence| sentence(&line.words());
     let shown: Vec<&Evidence> = verdict.evidence.iter().take(MOST_FINDINGS).collect();
     let longest = shown.iter().map(|line| cells(&words(line))).max().unwrap_or(0);
-    let values = 2 * VALUE_CELLS.unsigned_abs() as u16 + SIDE_CELLS.unsigned_abs() as u16 + 2;
+    let values = 2 * VALUE_CELLS.unsigned_abs() + SIDE_CELLS.unsigned_abs() + 2;
     let room = (longest + 2).min(count(text.width).saturating_sub(values)).max(LEAST_WORDS);
     let columns: [Column; 4] =
         [("  measured", -(room as i16) - 2), ("value", VALUE_CELLS), ("limit", VALUE_CELLS), ("", SIDE_CELLS)];

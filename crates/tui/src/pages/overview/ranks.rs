@@ -67,7 +67,7 @@ fn row(
     }
     let mark = if is_late { "!" } else { "" };
     let of_number = if is_late { theme.warning() } else { theme.dim() };
-    bars::Row {
+    bars::ProcessBar {
         pid: rank.id.pid,
         number: Span::styled(format!("{:>3}{mark:1} {:>7}", rank.number(place), rank.id.pid), of_number),
         parts: &looks,

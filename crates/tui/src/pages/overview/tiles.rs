@@ -89,7 +89,7 @@ pub fn the_loop(scene: &Scene<'_>, width: u16) -> Tile {
         parts.iter().map(move |(part, share)| {
             let look = Look::of_part(*part, scene.verdict());
             let word = if short { part.short() } else { part.word() };
-            let text = format!("{} {word} {:>VALUE_CELLS$}", theme.key(look), format::share(Some(*share)));
+            let text = format!("{} {word} {:>SHARE_CELLS$}", theme.key(look), format::share(Some(*share)));
             (text, theme.style(look))
         })
     };
@@ -121,7 +121,7 @@ fn trouble(status: &SourceStatus) -> Option<String> {
 }
 
 /// Width of a value in the edge of a tile: with fixed places, less changes on the terminal.
-const VALUE_CELLS: usize = 3;
+const SHARE_CELLS: usize = 3;
 
 /// A number, how it is written, and the text before and after it.
 type Number<'n> = (&'n str, Option<f64>, fn(Option<f64>) -> String, &'n str);
@@ -132,7 +132,7 @@ fn tile(line: ChartLine, name: String, first: String, more: &[Number<'_>], scene
     let mut panel = Panel::new(name, theme.series(line.0).patch(theme.strong())).with(first, theme.strong());
     for &(before, value, show, behind) in more {
         if value.is_some_and(f64::is_finite) {
-            panel = panel.with(format!("{before}{:>VALUE_CELLS$}{behind}", show(value)), theme.dim());
+            panel = panel.with(format!("{before}{:>SHARE_CELLS$}{behind}", show(value)), theme.dim());
         }
     }
     Tile { panel, body: Body::Chart(line, String::new()), weight: 2 }

@@ -74,7 +74,7 @@ fn row(buf: &mut Buffer, area: Rect, worker: &WorkerVerdict, scene: &Scene<'_>) 
         text = format!("{text} · {stage}");
     }
     let rate = worker.batches_per_s.map(|per_s| format!(" · {}/s", format::number(Some(per_s))));
-    bars::Row {
+    bars::ProcessBar {
         pid: worker.pid,
         number: Span::styled(format!("{:>8}", worker.pid), theme.dim()),
         parts: &known,

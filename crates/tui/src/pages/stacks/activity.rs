@@ -36,7 +36,7 @@ pub const ORDER: [(Activity, char); Activity::COUNT] = [
 ];
 
 /// Each activity with its character in bars and legends, its style, and its part of the samples, in the order of bars. Activities of
-/// one kind have its color in two shades by turns, so that neighbors differ.
+/// one kind have its color in two shades by turns, so that each differs from the next.
 pub fn parts(activities: &Activities, theme: Theme) -> Vec<(Activity, char, Style, f64)> {
     let total = activities.total().max(1) as f64;
     let mut seen: Vec<Look> = Vec::new();
