@@ -130,6 +130,11 @@ fn what_is_missing_or_too_much_is_told_with_the_whole_command() {
         ("1234 5678", "one PID at a time: trainmon 1234; `o` on the screen attaches to more"),
         ("-p 1234 -p 5678", "one PID at a time: trainmon 1234"),
         ("1234 --pid 5678", "one PID at a time"),
+        (
+            "diagnose 1234 --against run.tmz",
+            "--against is for the screen: to compare two recordings, use trainmon compare",
+        ),
+        ("1234 --log - --against run.tmz", "--against is for the screen"),
         ("diagnose 1234 5678", "one PID at a time: trainmon diagnose 1234"),
         ("diagnose run.tmz", "`run.tmz` is a recording: trainmon diagnose --replay run.tmz"),
         ("watch run.tmz", "trainmon watch --replay run.tmz"),

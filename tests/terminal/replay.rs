@@ -33,6 +33,27 @@ fn a_recording_plays_stops_and_is_travelled_through() {
     screen.quit().assert_clean();
 }
 
+#[test]
+fn a_run_is_compared_with_an_earlier_one() {
+    let [before, after] = ["segmentation.tmz", "segmentation-fixed.tmz"].map(recording);
+    let mut screen = Screen::trainmon(&["replay", &after, "--against", &before], &Conditions::default());
+    screen.wait_text("REPLAY");
+    screen.send(&key(Action::Newest));
+    screen.wait_text("less time a step than before");
+    screen.wait_text(" before 1");
+    screen.quit().assert_clean();
+    let folder = tempfile::tempdir().unwrap();
+    let empty = folder.path().join("empty.tmz");
+    std::fs::write(&empty, "").unwrap();
+    for (earlier, part) in [("/nowhere.tmz", "/nowhere.tmz: no such file"), (empty.to_str().unwrap(), "empty.tmz: ")]
+    {
+        let arguments = ["replay", &after, "--against", earlier];
+        let left = Screen::start(PROGRAM, &arguments, &Conditions::default()).left();
+        assert!(left.text().contains(part), "{}", left.text());
+        assert_eq!(left.text().trim_end().lines().count(), 1, "{}", left.text());
+    }
+}
+
 fn damaged(folder: &Path, change: impl FnOnce(&mut Vec<u8>)) -> PathBuf {
     let mut bytes = std::fs::read(recording("change.tmz")).unwrap();
     change(&mut bytes);

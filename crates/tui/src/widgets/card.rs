@@ -104,7 +104,10 @@ pub fn draw(buf: &mut Buffer, area: Rect, scene: &Scene<'_>) {
             .border_style(edge);
         (&block).render(area, buf);
         let inner = block.inner(area);
-        let sure = sure.filter(|sure| cells(sure) + cells(&heading.0) + 3 <= area.width).unwrap_or_default();
+        // What does not fit is left out from the end.
+        let fits = |sure: &String| cells(sure) + cells(&heading.0) + 3 <= area.width;
+        let sure = (1..=sure.len()).rev().filter_map(|most| Some(sure.get(..most)?.join(" · "))).find(fits);
+        let sure = sure.unwrap_or_default();
         let [head, text] = Layout::vertical([Constraint::Length(1), Constraint::Fill(1)]).areas(inner);
         let lengths = [Constraint::Fill(1), Constraint::Length(cells(&sure)), Constraint::Length(1)];
         let [head, at_right, _] = Layout::horizontal(lengths).areas(head);
@@ -118,15 +121,15 @@ pub fn draw(buf: &mut Buffer, area: Rect, scene: &Scene<'_>) {
     }
 }
 
-/// `31% less time a step than before · 94% sure · for 2m10s`.
-fn sureness(scene: &Scene<'_>) -> Option<String> {
-    let verdict = scene.verdict().filter(|verdict| !is_pending(verdict))?;
+/// How steps compare with those of an earlier run, how sure the answer is, and since when: `31% less time a step than before`, `94%
+/// sure`, `for 2m10s`.
+fn sureness(scene: &Scene<'_>) -> Vec<String> {
+    let Some(verdict) = scene.verdict().filter(|verdict| !is_pending(verdict)) else { return Vec::new() };
     let sure = if verdict.class != Class::Unknown { format::sureness(verdict.confidence) } else { None };
     let age = if scene.job.is_trace() { None } else { scene.job.verdict_age_s() };
     let age = age.map(|s| format!("for {}", format::duration(s)));
     let change = scene.job.before.as_ref().and_then(|before| before.change.as_ref()).map(|(words, _)| words.clone());
-    let parts: Vec<String> = change.into_iter().chain(sure).chain(age).collect();
-    (!parts.is_empty()).then(|| parts.join(" · "))
+    change.into_iter().chain(sure).chain(age).collect()
 }
 
 /// The summary, the first advice with its gain, and a second finding that is also true now, in the available rows.

@@ -129,33 +129,54 @@ impl Widget for LoopArea<'_> {
         };
         let looks = PARTS.map(|part| Look::of_part(part, verdict));
         let mut started = *began_before;
+        let mut edges = Vec::new();
         for (at, (column, height)) in columns.iter().zip(heights).enumerate() {
             let Some(x) = charts::cell(area, *window, at) else { continue };
             if column.seconds > 0.0 {
                 started = true;
-                stack(buf, Rect { x, width: 1, ..area }, &column.shares, height, &looks, theme);
+                let levels = if theme.is_solid() { HALVES } else { 1 };
+                let exact = part_edges(&column.shares, height, area.height, levels);
+                edges = if levels > 1 { steady(exact, &edges) } else { exact };
+                stack(buf, Rect { x, width: 1, ..area }, &edges, &looks, theme);
             } else if started && !window.is_ahead(at) {
+                edges.clear();
                 charts::put(buf, x, area.bottom() - 1, theme.gap_glyph(), theme.dim());
             }
         }
     }
 }
 
-/// Draws one column of parts, filled up to `height`, 0–1.
-fn stack(buf: &mut Buffer, area: Rect, shares: &[f32], height: f32, looks: &[Look], theme: Theme) {
-    let total: f32 = shares.iter().sum();
+/// The levels up to which each part reaches, in a column filled up to `height`, 0–1. They are rounded as running sums, so that the
+/// whole is exact.
+fn part_edges(shares: &[f32], height: f32, rows: u16, levels: usize) -> Vec<usize> {
+    let total = shares.iter().sum::<f32>().max(f32::MIN_POSITIVE);
+    let full = f32::from(rows) * levels as f32 * height;
+    let mut filled = 0.0;
+    let edge = |share: &f32| {
+        filled += share / total;
+        (filled * full).round() as usize
+    };
+    shares.iter().map(edge).collect()
+}
+
+/// The edges, those that differ from the column before by no more than one level as they are there: such steps are noise, and every
+/// one of them is sent again as the chart moves on.
+fn steady(mut edges: Vec<usize>, before: &[usize]) -> Vec<usize> {
+    let mut least = 0;
+    for (edge, before) in edges.iter_mut().zip(before) {
+        if edge.abs_diff(*before) <= 1 {
+            *edge = *before;
+        }
+        *edge = (*edge).max(least);
+        least = *edge;
+    }
+    edges
+}
+
+/// Draws one column of parts up to their edges.
+fn stack(buf: &mut Buffer, area: Rect, edges: &[usize], looks: &[Look], theme: Theme) {
     let is_solid = theme.is_solid();
     let levels = if is_solid { HALVES } else { 1 };
-    let full = f32::from(area.height) * levels as f32 * height;
-    // The look of each level from the bottom. Edges are rounded as running sums, so that the height is exact.
-    let mut filled = 0.0;
-    let edges: Vec<usize> = shares
-        .iter()
-        .map(|share| {
-            filled += share / total.max(f32::MIN_POSITIVE);
-            (filled * full).round() as usize
-        })
-        .collect();
     let look_at = |level: usize| edges.iter().zip(looks).find(|(edge, _)| level < **edge).map(|(_, look)| *look);
     for row in 0..usize::from(area.height) {
         let y = area.bottom() - 1 - row as u16;
