@@ -266,7 +266,7 @@ impl Theme {
 
     /// The mark of a look in a legend: its color where there are enough, otherwise its texture.
     pub fn key(self, look: Look) -> char {
-        if self.is_solid() { '■' } else { self.glyph(look) }
+        if self.is_solid() && look.glyph != Look::IDLE.glyph { '■' } else { self.glyph(look) }
     }
 
     /// Whether colors alone tell parts from each other; otherwise textures do as well.

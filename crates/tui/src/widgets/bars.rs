@@ -21,22 +21,23 @@ const SPARK_CELLS: u16 = 16;
 /// Width of the text at its end.
 const TEXT: u16 = 29;
 
-/// How many rows fit side by side in `width` cells.
-pub fn columns(width: u16) -> u16 {
-    (width / ROW_CELLS).max(1)
+/// How many of `count` rows are side by side in `width` cells.
+pub fn columns(width: u16, count: usize) -> u16 {
+    (width / ROW_CELLS).min(u16::try_from(count).unwrap_or(u16::MAX)).max(1)
 }
 
 /// The positions of a list's rows.
-pub fn places(area: Rect) -> impl Iterator<Item = Rect> {
-    let columns = columns(area.width);
+pub fn places(area: Rect, count: usize) -> impl Iterator<Item = Rect> {
+    let columns = columns(area.width, count);
     let width = area.width / columns;
     area.rows().flat_map(move |row| (0..columns).map(move |c| Rect { x: row.x + c * width, width, ..row }))
 }
 
 /// How many rows fit into a panel that fills `area` on this screen.
-pub fn room(area: Rect, screen: Rect) -> usize {
+pub fn room(area: Rect, screen: Rect, count: usize) -> usize {
     let edges = panel::edges(screen);
-    usize::from(area.height.saturating_sub(edges)) * usize::from(columns(area.width.saturating_sub(2 * (edges - 1))))
+    let inside = area.width.saturating_sub(2 * (edges - 1));
+    usize::from(area.height.saturating_sub(edges)) * usize::from(columns(inside, count))
 }
 
 /// A row of a process.

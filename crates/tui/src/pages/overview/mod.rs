@@ -130,5 +130,5 @@ fn rows(bars: usize, width: u16, screen: Rect) -> u16 {
     let edges = panel::edges(screen);
     // A frame takes a cell on each side.
     let inside = width.saturating_sub(2 * (edges - 1));
-    if bars == 0 { 0 } else { count(bars).div_ceil(bars::columns(inside)).saturating_add(edges) }
+    if bars == 0 { 0 } else { count(bars).div_ceil(bars::columns(inside, bars)).saturating_add(edges) }
 }

@@ -17,7 +17,8 @@ use trainmon_waits::frame::RankRates;
 /// Draws a heading and as many ranks as fit.
 pub fn draw(buf: &mut Buffer, area: Rect, frame: &Frame, scene: &Scene<'_>) {
     let theme = scene.theme;
-    let (count, room) = (frame.ranks.len(), bars::room(area, buf.area));
+    let count = frame.ranks.len();
+    let room = bars::room(area, buf.area, count);
     let straggler = straggler(frame, scene);
     let late = straggler.and_then(|place| Some(frame.ranks.get(place)?.number(place)));
     let mut panel = Panel::new(format!("{count} ranks"), theme.strong());
@@ -31,7 +32,7 @@ pub fn draw(buf: &mut Buffer, area: Rect, frame: &Frame, scene: &Scene<'_>) {
         // The rank that the others wait for is always shown.
         ranks.sort_by_key(|(place, _)| Some(*place) != straggler);
     }
-    for ((place, rank), area) in ranks.into_iter().zip(bars::places(inner)) {
+    for ((place, rank), area) in ranks.into_iter().zip(bars::places(inner, count)) {
         row(buf, area, place, rank, straggler == Some(place), frame, scene);
     }
 }

@@ -9,7 +9,7 @@ use crate::widgets::panel::Panel;
 use crate::widgets::tile::{self, Body, Tile};
 use crate::widgets::{Scene, cells, count};
 use crate::{format, labels};
-use trainmon_base::text::{fit, sanitize};
+use trainmon_base::text::{fit, sanitize, wrap};
 use trainmon_diagnosis::diagnosis::verdict::Hottest;
 use trainmon_views::chain::rows;
 use trainmon_waits::Frame;
@@ -39,14 +39,16 @@ fn list(name: &str, keys: &str, lines: Vec<Line<'static>>, scene: &Scene<'_>) ->
 /// The wait chain.
 fn chain(width: usize, scene: &Scene<'_>) -> Option<Tile> {
     let rows = rows(&scene.verdict()?.chain);
-    let lines = rows.iter().take(CHAIN_ROWS).map(|row| {
+    let lines = rows.iter().take(CHAIN_ROWS).flat_map(|row| {
         let share = format!("{:>4} ", format::share(Some(row.node.share)));
-        let room = width.saturating_sub(share.len() + usize::from(cells(&row.branch)));
-        Line::from_iter([
+        let indent = share.len() + usize::from(cells(&row.branch));
+        let mut texts = wrap(&row.text, width.saturating_sub(indent).max(1)).into_iter();
+        let first = Line::from_iter([
             Span::styled(share, scene.theme.strong()),
             Span::styled(row.branch.clone(), scene.theme.edge()),
-            Span::raw(fit(&row.text, room)),
-        ])
+            Span::raw(texts.next().unwrap_or_default()),
+        ]);
+        [first].into_iter().chain(texts.map(move |text| Line::from(format!("{:indent$}{text}", ""))))
     });
     let lines: Vec<_> = lines.collect();
     (!lines.is_empty()).then(|| list("wait chain", "2 chain", lines, scene))

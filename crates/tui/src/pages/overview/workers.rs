@@ -31,17 +31,18 @@ fn told(worker: &WorkerRates, scene: &Scene<'_>) -> WorkerVerdict {
 /// Draws a legend and as many workers as fit.
 pub fn draw(buf: &mut Buffer, area: Rect, frame: &Frame, scene: &Scene<'_>) {
     let theme = scene.theme;
-    let (count, room) = (frame.workers.len(), bars::room(area, buf.area));
+    let count = frame.workers.len();
+    let room = bars::room(area, buf.area, count);
     let mut panel = Panel::new(format::counted(count, "worker", "workers"), theme.strong());
     panel.value.extend(summary(frame, scene).map(|text| (text, theme.strong())));
     if count > room {
         panel = panel.with(format!("{room} of {count} shown"), theme.dim());
     }
     for stage in Look::STAGES {
-        panel = panel.with(format!("{} {}", theme.glyph(stage), stage.word), theme.style(stage));
+        panel = panel.with(format!("{} {}", theme.key(stage), stage.word), theme.style(stage));
     }
     let inner = panel.draw(buf, area, theme);
-    for (worker, area) in frame.workers.iter().zip(bars::places(inner)) {
+    for (worker, area) in frame.workers.iter().zip(bars::places(inner, count)) {
         row(buf, area, &told(worker, scene), scene);
     }
 }
