@@ -32,7 +32,8 @@ fn form(name: &'static str, owner: &'static str, pattern: &str, inverse: bool) -
 static FORMS: LazyLock<Vec<Form>> = LazyLock::new(|| {
     let waits =
         "data|the GPU|a lock|the GIL|a server|another process|process \\d+|another thread|other ranks|requests";
-    let legend = "data|GPU wait|lock|GIL|server|process|process \\d+|thread|ranks|sleep|requests|work|saving|other";
+    let legend =
+        "data|GPU wait|lock|GIL|server|process|process \\d+|thread|other ranks|sleep|requests|work|saving|other";
     vec![
         form(
             "",
@@ -46,7 +47,7 @@ static FORMS: LazyLock<Vec<Form>> = LazyLock::new(|| {
         form("work", "loop", "own work:? +(?P<n>\\d+)%", false),
         form("work", "loop", "loop doing its own work:? +(?P<n>\\d+)%", false),
         form("data", "loop", "loop waiting for data:? +(?P<n>\\d+)%", false),
-        form("", "rank ", "rank +(?P<owner>\\d+)!? .* (?P<name>data|GPU wait|work) +(?P<n>\\d+)%", false),
+        form("", "rank ", "rank +(?P<owner>\\d+)!? .* (?P<name>data|GPU wait|other ranks|work) +(?P<n>\\d+)%", false),
         form("busy", "GPU ", "GPU (?P<owner>\\d+)[ ─◀LIMIT]+ (?P<n>\\d+)%", false),
         form("busy", "GPU", "GPU (?:is busy|computes) (?P<n>\\d+)% of the time", false),
         form("busy", "GPU", "GPU sits idle (?P<n>\\d+)% of the time", true),
@@ -73,7 +74,7 @@ fn one_name(name: &str) -> &str {
         "a server" | "server" => "waiting for a server",
         "another thread" | "thread" => "waiting for another thread",
         "another process" => "process",
-        "other ranks" | "ranks" => "waiting for other ranks",
+        "other ranks" => "waiting for other ranks",
         other => other,
     }
 }

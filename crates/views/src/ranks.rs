@@ -1,7 +1,9 @@
 //! The ranks of a distributed run, a row each: which is late, where its time goes, its steps, and its hottest line of code.
 
 use trainmon_base::text::format::{UNMEASURED, precise, whole_percent};
-use trainmon_diagnosis::diagnosis::verdict::Rank;
+use trainmon_diagnosis::diagnosis::loop_parts::{LEAST_LISTED, LoopWait, WaitFor};
+use trainmon_diagnosis::diagnosis::verdict::{Rank, Verdict};
+use trainmon_waits::time_split::TimeSplit;
 
 /// Most ranks that are listed.
 pub(crate) const LISTED: usize = 16;
@@ -26,11 +28,61 @@ fn row(number: u32, rank: &Rank) -> Vec<String> {
     row
 }
 
+/// Where the time of a rank's loop goes. What the others wait for the GPU longer than the late rank does, they wait for that rank: all
+/// of them compute the same, and a collective ends when the last one has come to it.
+pub fn loop_parts(rank: &Rank, verdict: &Verdict) -> (TimeSplit, Vec<LoopWait>) {
+    let mut shares = rank.shares;
+    let late = verdict.ranks.iter().find(|rank| rank.straggler);
+    let excess = late.map_or(0.0, |late| (shares.device_sync - late.shares.device_sync).max(0.0));
+    if excess < LEAST_LISTED || rank.straggler {
+        return (shares, Vec::new());
+    }
+    shares.device_sync -= excess;
+    shares.other += excess;
+    (shares, vec![LoopWait { on: WaitFor::Ranks, pid: None, share: excess }])
+}
+
+/// The mean over all ranks.
+pub fn mean_parts(verdict: &Verdict) -> (TimeSplit, Vec<LoopWait>) {
+    let count = verdict.ranks.len().max(1) as f64;
+    let (mut sum, mut waited) = (TimeSplit::default(), 0.0);
+    for rank in &verdict.ranks {
+        let (shares, waits) = loop_parts(rank, verdict);
+        sum += shares;
+        waited += waits.iter().map(|wait| wait.share).sum::<f64>();
+    }
+    let wait = LoopWait { on: WaitFor::Ranks, pid: None, share: waited / count };
+    let waits = if wait.share >= LEAST_LISTED { vec![wait] } else { Vec::new() };
+    (sum.map(|sum| sum / count), waits)
+}
+
+/// Of the time in which the ranks wait for the GPU by their samples, the part in which they wait for the late rank, 0–1.
+pub fn ranks_in_gpu_waits(verdict: &Verdict) -> f64 {
+    let (shares, waits) = mean_parts(verdict);
+    let waited: f64 = waits.iter().map(|wait| wait.share).sum();
+    if waited > 0.0 { waited / (waited + shares.device_sync) } else { 0.0 }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ranks_that_wait_for_the_gpu_longer_than_the_late_one_wait_for_it() {
+        let rank = |device_sync, straggler| {
+            let shares = TimeSplit { device_sync, host_busy: 1.0 - device_sync, ..TimeSplit::default() };
+            Rank { shares, straggler, ..Rank::default() }
+        };
+        let verdict = Verdict { ranks: vec![rank(0.2, true), rank(0.8, false)], ..Verdict::default() };
+        let (shares, waits) = loop_parts(&verdict.ranks[1], &verdict);
+        assert!((shares.device_sync - 0.2).abs() < 1e-9 && (waits[0].share - 0.6).abs() < 1e-9);
+        assert_eq!(loop_parts(&verdict.ranks[0], &verdict).1, []);
+        let (mean, waits) = mean_parts(&verdict);
+        assert!((mean.total() - 1.0).abs() < 1e-9 && (waits[0].share - 0.3).abs() < 1e-9);
+        assert!((ranks_in_gpu_waits(&verdict) - 0.6).abs() < 1e-9);
+        assert_eq!(mean_parts(&Verdict::default()).1, []);
+    }
     use trainmon_diagnosis::diagnosis::verdict::Hottest;
-    use trainmon_waits::time_split::TimeSplit;
 
     #[test]
     fn the_late_one_comes_first_and_the_list_ends() {

@@ -42,7 +42,7 @@ waits_for! {
     /// Another thread of its process.
     Thread "thread" "another thread" "thread"
     /// The other ranks of a distributed run.
-    Ranks "ranks" "other ranks" "ranks"
+    Ranks "ranks" "other ranks" "other ranks"
     /// The reader of its output.
     Reader "reader" "the reader of its output" "reader"
     /// A sleep of its own.

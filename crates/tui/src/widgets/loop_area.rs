@@ -10,6 +10,7 @@ use crate::theme::{Look, Theme};
 use trainmon_diagnosis::diagnosis::Verdict;
 use trainmon_diagnosis::diagnosis::loop_parts::{LoopPart, WaitFor};
 use trainmon_diagnosis::history::timeline::{Timeline, TimelinePoint, TimelineWindow};
+use trainmon_views::ranks;
 use trainmon_waits::time_split::LoopActivity;
 
 /// The parts from the bottom up: what is lost lies on what is useful, so that its lower edge is easy to follow.
@@ -130,12 +131,13 @@ impl Widget for LoopArea<'_> {
         let looks = PARTS.map(|part| Look::of_part(part, verdict));
         let mut started = *began_before;
         let mut edges = Vec::new();
+        let of_ranks = verdict.map_or(0.0, ranks::ranks_in_gpu_waits) as f32;
         for (at, (column, height)) in columns.iter().zip(heights).enumerate() {
             let Some(x) = charts::cell(area, *window, at) else { continue };
             if column.seconds > 0.0 {
                 started = true;
                 let levels = if theme.is_solid() { HALVES } else { 1 };
-                let exact = part_edges(&column.shares, height, area.height, levels);
+                let exact = part_edges(&with_ranks(column.shares, of_ranks), height, area.height, levels);
                 edges = if levels > 1 { steady(exact, &edges) } else { exact };
                 stack(buf, Rect { x, width: 1, ..area }, &edges, &looks, theme);
             } else if started && !window.is_ahead(at) {
@@ -144,6 +146,15 @@ impl Widget for LoopArea<'_> {
             }
         }
     }
+}
+
+/// The shares with this part of the waits for the GPU among those that have a name: the ranks wait for the late one.
+fn with_ranks(mut shares: [f32; PARTS.len()], of_ranks: f32) -> [f32; PARTS.len()] {
+    let [gpu, _, _, named, ..] = &mut shares;
+    let waited = *gpu * of_ranks;
+    *gpu -= waited;
+    *named += waited;
+    shares
 }
 
 /// The levels up to which each part reaches, in a column filled up to `height`, 0–1. They are rounded as running sums, so that the
@@ -159,18 +170,11 @@ fn part_edges(shares: &[f32], height: f32, rows: u16, levels: usize) -> Vec<usiz
     shares.iter().map(edge).collect()
 }
 
-/// The edges, those that differ from the column before by no more than one level as they are there: such steps are noise, and every
-/// one of them is sent again as the chart moves on.
-fn steady(mut edges: Vec<usize>, before: &[usize]) -> Vec<usize> {
-    let mut least = 0;
-    for (edge, before) in edges.iter_mut().zip(before) {
-        if edge.abs_diff(*before) <= 1 {
-            *edge = *before;
-        }
-        *edge = (*edge).max(least);
-        least = *edge;
-    }
-    edges
+/// The edges, or those of the column before if none differs by more than one level: such steps are noise, and every one of them is
+/// sent again as the chart moves on.
+fn steady(edges: Vec<usize>, before: &[usize]) -> Vec<usize> {
+    let is_noise = edges.iter().zip(before).all(|(edge, before)| edge.abs_diff(*before) <= 1);
+    if is_noise && edges.len() == before.len() { before.to_vec() } else { edges }
 }
 
 /// Draws one column of parts up to their edges.

@@ -11,6 +11,7 @@ use crate::theme::Look;
 use crate::widgets::panel::Panel;
 use crate::widgets::{Scene, bars};
 use trainmon_diagnosis::diagnosis::loop_parts;
+use trainmon_views::ranks;
 use trainmon_waits::Frame;
 use trainmon_waits::frame::RankRates;
 
@@ -27,12 +28,12 @@ pub fn draw(buf: &mut Buffer, area: Rect, frame: &Frame, scene: &Scene<'_>) {
         panel = panel.with(format!("{room} shown"), theme.dim());
     }
     let inner = panel.with("colors as above", theme.dim()).draw(buf, area, theme);
-    let mut ranks: Vec<_> = frame.ranks.iter().enumerate().collect();
+    let mut listed: Vec<_> = frame.ranks.iter().enumerate().collect();
     if count > room {
         // The rank that the others wait for is always shown.
-        ranks.sort_by_key(|(place, _)| Some(*place) != straggler);
+        listed.sort_by_key(|(place, _)| Some(*place) != straggler);
     }
-    for ((place, rank), area) in ranks.into_iter().zip(bars::places(inner, count)) {
+    for ((place, rank), area) in listed.into_iter().zip(bars::places(inner, count)) {
         row(buf, area, place, rank, straggler == Some(place), frame, scene);
     }
 }
@@ -49,8 +50,9 @@ fn row(
     let theme = scene.theme;
     // The verdict's window, as on the card; before the first verdict this moment.
     let told = scene.verdict().and_then(|verdict| verdict.ranks.iter().find(|known| known.pid == rank.id.pid));
-    let shares = told.map(|told| told.shares).or_else(|| rank.split_s.shares_of(rank.seconds_seen));
-    let parts = shares.map_or_else(Vec::new, |shares| loop_parts::parts(&shares, &[]));
+    let told = scene.verdict().zip(told).map(|(verdict, told)| ranks::loop_parts(told, verdict));
+    let now = || Some((rank.split_s.shares_of(rank.seconds_seen)?, Vec::new()));
+    let parts = told.or_else(now).map_or_else(Vec::new, |(shares, waits)| loop_parts::parts(&shares, &waits));
     let looks: Vec<_> = parts.iter().map(|(part, share)| (Look::of_part(*part, scene.verdict()), *share)).collect();
     let style = looks.first().map_or_else(|| theme.dim(), |(look, _)| theme.style(*look));
     let most = parts.first().map_or_else(

@@ -14,9 +14,8 @@ use trainmon_diagnosis::diagnosis::verdict::{Class, Missing, Subject, Verdict};
 use trainmon_diagnosis::history::timeline;
 use trainmon_rates::frame::GpuRates;
 use trainmon_sample::{SourceState, SourceStatus};
-use trainmon_views::stages;
+use trainmon_views::{ranks, stages};
 use trainmon_waits::Frame;
-use trainmon_waits::time_split::TimeSplit;
 
 const GPU: ChartLine = ChartLine(Class::Gpu, "GPU", |p| p.gpu.get(), Top::Percent);
 const CPU: ChartLine = ChartLine(Class::Cpu, "CPU", |p| p.cpu.get(), Top::Percent);
@@ -106,13 +105,13 @@ const NARROW: u16 = 100;
 /// The parts of the loop's time over the verdict's window; with several ranks their mean.
 fn loop_parts(scene: &Scene<'_>) -> Vec<(LoopPart, f64)> {
     let verdict = scene.verdict();
-    let ranks = verdict.map_or(&[][..], |verdict| &verdict.ranks);
-    if ranks.len() > 1 {
-        let mut sum = TimeSplit::default();
-        ranks.iter().for_each(|rank| sum += rank.shares);
-        return sum.shares_of(sum.total()).map_or_else(Vec::new, |mean| parts(&mean, &[]));
+    match verdict {
+        Some(verdict) if verdict.ranks.len() > 1 => {
+            let (shares, waits) = ranks::mean_parts(verdict);
+            parts(&shares, &waits)
+        }
+        _ => verdict.map(Verdict::loop_parts).unwrap_or_default(),
     }
-    verdict.map(Verdict::loop_parts).unwrap_or_default()
 }
 
 fn trouble(status: &SourceStatus) -> Option<String> {
