@@ -77,7 +77,7 @@ fn figures_are_read_with_name_owner_and_window() {
         "│ The GPU sits idle 78% of the time: the loop waits for data 79% of the time. │",
         "╭─ where each step's time went ─── 15 steps/s · 68 ms a step · █ data 70% ─╮",
         "╭─ GPU 0 ──────────── 22% · 200/700 W ─╮",
-        " rank  0 ██████ data 54% · GPU 0 44% now",
+        " rank  0 ██████ data 54% · GPU 0 at 44%",
     ];
     let found = figures(&rows.map(str::to_owned), false);
     let told: Vec<_> = differing(&found);

@@ -11,7 +11,7 @@ use regex::Regex;
 pub struct Quantity {
     pub name: String,
     pub owner: String,
-    /// Over which time: of the verdict's window, of this moment, or of the run.
+    /// Over which time: of the verdict's window, of this second, or of the run.
     pub window: &'static str,
 }
 
@@ -104,7 +104,7 @@ pub fn figures(rows: &[String], is_of_run: bool) -> BTreeMap<Quantity, Vec<f64>>
                 }
                 let window = match is_of_run && !is_sentence && row >= SENTENCES {
                     true => "run",
-                    false if after.trim_start().starts_with("now") => "now",
+                    false if after.trim_start().starts_with("this second") => "second",
                     false => "window",
                 };
                 let is_mean = of_ranks && !is_sentence && line.contains("mean of");

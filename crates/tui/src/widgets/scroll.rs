@@ -90,7 +90,12 @@ impl Scroll<'_> {
     /// Draws tiles over the width of the page, in `spare` rows if there are that many, none higher than `highest` and
     /// its edges.
     pub fn tiles(&mut self, tiles: &[Tile], spare: u16, highest: u16, scene: &Scene<'_>) {
-        let columns = tile::columns(self.buf.area).min(2);
+        // Tiles of one width share a time axis.
+        let columns = match (tile::columns(self.buf.area), tiles.len()) {
+            (1, _) => 1,
+            (_, 3) => 3,
+            _ => 2,
+        };
         let (rows, edges) = (tile::rows(tiles.len(), columns), panel::edges(self.buf.area));
         let axis = u16::from(!panel::framed(self.buf.area));
         let height = (spare.saturating_sub(axis) / rows.max(1)).saturating_sub(edges).clamp(1, highest);

@@ -92,14 +92,18 @@ fn number(gpu: &GpuRates, theme: Theme) -> Span<'static> {
 fn two_bars(width: u16, gpu: &GpuRates, theme: Theme) -> Line<'static> {
     let half = width.saturating_sub(NUMBER) / 2;
     let effective = format::percent(effective(gpu));
-    let short = format!(" {} own {}", format::percent(gpu.utilization_pct), format::percent(gpu.job_utilization_pct));
-    let texts = [format!("{short} effective {effective}"), format!("{short} eff. {effective}"), short];
+    let (all, ours) = (format::percent(gpu.utilization_pct), format::percent(gpu.job_utilization_pct));
+    let texts = [
+        format!(" {all} this second, this job {ours}, power-weighted {effective}"),
+        format!(" {all} this second, this job {ours}"),
+        format!(" {all} this second"),
+    ];
     let mut line = Line::from(" ".repeat(usize::from(NUMBER)));
     line.extend(barred(half.saturating_sub(1), "use ", &texts, |room| {
         parts_bar(room, shares_of_use(gpu), gpu, theme)
     }));
     let used = used_of(gpu.memory_used_bytes, gpu.memory_total_bytes);
-    let texts = [format!(" {used} own {}", format::bytes(gpu.job_memory_bytes)), format!(" {used}")];
+    let texts = [format!(" {used}, this job {}", format::bytes(gpu.job_memory_bytes)), format!(" {used}")];
     line.extend(barred(half, " mem ", &texts, |room| parts_bar(room, shares_of_memory(gpu), gpu, theme)));
     line
 }

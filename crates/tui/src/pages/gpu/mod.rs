@@ -118,8 +118,8 @@ fn timelines(page: &mut Scroll<'_>, plan: &GpuPlan, frame: &Frame, scene: &Scene
     for (place, gpu) in frame.gpus.iter().enumerate() {
         let style = if gpu.attached { theme.series(Class::Gpu).patch(theme.strong()) } else { theme.dim() };
         let panel = Panel::new(format!("GPU {} use", gpu.index), style)
-            .with(format::percent(gpu.utilization_pct), theme.strong())
-            .with(format!("own {}", format::percent(gpu.job_utilization_pct)), theme.dim());
+            .with(format!("{} this second", format::percent(gpu.utilization_pct)), theme.strong())
+            .with(format!("this job {}", format::percent(gpu.job_utilization_pct)), theme.dim());
         tiles.push(Tile { panel, body: Body::Gpu(place), weight: 1 });
     }
     let mean = if frame.gpus.iter().filter(|gpu| gpu.attached).count() > 1 { "mean, " } else { "" };

@@ -27,7 +27,7 @@ pub fn draw(buf: &mut Buffer, area: Rect, frame: &Frame, scene: &Scene<'_>) {
     if count > room {
         panel = panel.with(format!("{room} shown"), theme.dim());
     }
-    let inner = panel.with("colors as above", theme.dim()).draw(buf, area, theme);
+    let inner = panel.with("colors as above · GPU use of this second", theme.dim()).draw(buf, area, theme);
     let mut listed: Vec<_> = frame.ranks.iter().enumerate().collect();
     if count > room {
         // The rank that the others wait for is always shown.
@@ -65,7 +65,7 @@ fn row(
         // Of several GPUs, the idlest is shown: a mean would hide it.
         let least = devices.iter().filter_map(|gpu| gpu.utilization_pct).reduce(f64::min);
         let more = if others.is_empty() { String::new() } else { format!("+{}", others.len()) };
-        let text_of = format!(" · GPU {}{more} {} now", first.index, whole_percent(least));
+        let text_of = format!(" · GPU {}{more} at {}", first.index, whole_percent(least));
         text.push(Span::styled(text_of, theme.dim()));
     }
     let mark = if is_late { "!" } else { "" };
