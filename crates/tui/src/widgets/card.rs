@@ -121,7 +121,7 @@ pub fn draw(buf: &mut Buffer, area: Rect, scene: &Scene<'_>) {
     }
 }
 
-/// How steps compare with those of an earlier run, how sure the answer is, and since when: `31% less time a step than before`, `94%
+/// How steps compare with those of an earlier run, the confidence, and since when: `31% less time a step than before`, `94%
 /// sure`, `for 2m10s`.
 fn sureness(scene: &Scene<'_>) -> Vec<String> {
     let Some(verdict) = scene.verdict().filter(|verdict| !is_pending(verdict)) else { return Vec::new() };
