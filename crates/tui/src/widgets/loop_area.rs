@@ -23,6 +23,9 @@ const PARTS: [LoopPart; 6] = [
     LoopPart::Activity(LoopActivity::Other),
 ];
 
+/// Fewest columns of a quarter whose step times are compared.
+const LEAST_QUARTER: usize = 5;
+
 /// How bright the area is, 0–1: less than text, because it is large.
 const BODY: f64 = 0.5;
 
@@ -97,6 +100,15 @@ impl LoopColumns {
             }
         });
         Self { columns, window, began_before: timeline.began_before(window) }
+    }
+
+    /// How the step times of the last quarter differ from those of the first: 0.15 is 15% longer. `None` where too few are known.
+    pub fn change(&self) -> Option<f32> {
+        let known: Vec<f32> = self.columns.iter().filter_map(Column::step_ms).collect();
+        let quarter = known.len() / 4;
+        let mean = |part: Option<&[f32]>| part.map(|part| part.iter().sum::<f32>() / part.len() as f32);
+        let (first, last) = (mean(known.get(..quarter))?, mean(known.get(known.len() - quarter..))?);
+        (quarter >= LEAST_QUARTER && first > 0.0).then(|| last / first - 1.0)
     }
 
     /// The longest step time, ms; `None` where no steps are counted.

@@ -104,7 +104,7 @@ impl Tile {
                 if timeline.latest().is_none_or(|latest| latest.shares.is_none())
                     && scene.verdict().is_none_or(card::is_pending)
                 {
-                    let text = "measuring where the time goes";
+                    let text = "  measuring where the time goes";
                     Span::styled(fit(text, usize::from(stack.width)), theme.dim()).render(stack, buf);
                 }
                 let top = top_ms.map_or_else(|| "100%".to_owned(), format::step_time);

@@ -69,7 +69,7 @@ fn row(
         text.push(Span::styled(text_of, theme.dim()));
     }
     let mark = if is_late { "!" } else { "" };
-    let of_number = if is_late { theme.warning() } else { theme.dim() };
+    let of_number = if is_late { theme.alarm() } else { theme.dim() };
     bars::ProcessBar {
         pid: rank.id.pid,
         number: Span::styled(format!("{:>3}{mark:1} {:>7}", rank.number(place), rank.id.pid), of_number),

@@ -3,6 +3,7 @@
 use ratatui::style::Style;
 
 use crate::theme::Look;
+use crate::widgets::loop_area::LoopColumns;
 use crate::widgets::panel::Panel;
 use crate::widgets::tile::{Body, Tile};
 use crate::widgets::{ChartLine, Piece, Scene, Top, card, cells};
@@ -82,6 +83,7 @@ pub fn the_loop(scene: &Scene<'_>, width: u16) -> Tile {
         let each = format!("{}{each}", format::step_time(1000.0 / per_s));
         panel = panel.with(format!("{} {}", format::number(Some(per_s)), steps.unit.per_s()), theme.strong());
         panel = panel.with(each, theme.dim());
+        panel.value.extend(trend(scene, width).map(|text| (text, theme.dim())));
     }
     let parts = loop_parts(scene);
     let legend = |short: bool| {
@@ -99,6 +101,19 @@ pub fn the_loop(scene: &Scene<'_>, width: u16) -> Tile {
     Tile { panel, body: Body::Loop, weight: 1 }
 }
 
+/// Whether steps take more or less time than at the beginning of the time shown.
+fn trend(scene: &Scene<'_>, width: u16) -> Option<String> {
+    let change = LoopColumns::gather(&scene.job.history.timeline, scene.window(width)).change()?;
+    let percent = format!("{:.0}%", change.abs() * 100.0);
+    Some(match change {
+        c if c.abs() < STEADY => "steady".to_owned(),
+        c if c < 0.0 => format!("{percent} faster"),
+        _ => format!("{percent} slower"),
+    })
+}
+
+/// Step times that change by less are steady: a rate over twelve seconds varies by as much.
+const STEADY: f32 = 0.05;
 /// Below this width, titles are short.
 const NARROW: u16 = 100;
 
