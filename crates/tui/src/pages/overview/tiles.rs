@@ -106,14 +106,14 @@ fn trend(scene: &Scene<'_>, width: u16) -> Option<String> {
     let change = LoopColumns::gather(&scene.job.history.timeline, scene.window(width)).change()?;
     let percent = format!("{:.0}%", change.abs() * 100.0);
     Some(match change {
-        c if c.abs() < STEADY => "steady".to_owned(),
+        c if c.abs() < SAME_RATE => "steady".to_owned(),
         c if c < 0.0 => format!("{percent} faster"),
         _ => format!("{percent} slower"),
     })
 }
 
 /// Step times that change by less are steady: a rate over twelve seconds varies by as much.
-const STEADY: f32 = 0.05;
+const SAME_RATE: f32 = 0.05;
 /// Below this width, titles are short.
 const NARROW: u16 = 100;
 
