@@ -194,16 +194,16 @@ fn seen_from(verdict: &Verdict) -> &'static str {
 fn gpu_idle(idle: Option<GpuIdle>) -> Section {
     let parts = |idle: GpuIdle| {
         vec![
-            ("idle while waiting for data", LoopActivity::InputWait, idle.while_input_wait),
-            ("idle while waiting for the GPU", LoopActivity::DeviceSync, idle.while_sync),
-            ("idle while working", LoopActivity::HostBusy, idle.while_host_busy),
-            ("idle otherwise", LoopActivity::Other, idle.while_other),
+            ("loop waits for data", LoopActivity::InputWait, idle.while_input_wait),
+            ("loop waits for GPU", LoopActivity::DeviceSync, idle.while_sync),
+            ("loop works", LoopActivity::HostBusy, idle.while_host_busy),
+            ("another reason", LoopActivity::Other, idle.while_other),
         ]
     };
     let shares = idle.filter(|idle| idle.total.is_finite()).map(parts).into_iter().flatten();
     let shares = shares.filter(|(.., share)| *share >= LEAST_LISTED);
     let shares = shares.map(|(words, activity, share)| (words.to_owned(), LoopPart::Activity(activity), share));
-    Section::detail("When the GPU is idle, of all time", SectionBody::Shares(shares.collect()))
+    Section::detail("While the GPU is idle, of all time", SectionBody::Shares(shares.collect()))
 }
 
 fn steps(steps: &Steps) -> String {
