@@ -10,14 +10,15 @@ use anyhow::Context;
 use super::{LastMoment, attach_options, places, screen_loop};
 use crate::config::{Settings, layout_store, themes};
 use trainmon_attach::jobs::attached::AttachedJobs;
-use trainmon_attach::jobs::candidates::polling::Candidates;
+use trainmon_attach::jobs::candidates::polling::{self, Candidates};
 use trainmon_attach::jobs::output::OutputTail;
 use trainmon_attach::jobs::output_file::OutputReader;
 use trainmon_attach::jobs::profile;
 use trainmon_attach::jobs::profile_taker::{ProfileNews, ProfileTaker};
 use trainmon_attach::jobs::recorded::Player;
+use trainmon_attach::jobs::restart::Restart;
 use trainmon_attach::jobs::session::Session;
-use trainmon_attach::jobs::{JobEvent, JobKey, Target, actions};
+use trainmon_attach::jobs::{JobCandidate, JobEvent, JobKey, Target, actions};
 use trainmon_attach::runs::whole;
 use trainmon_base::errors::{self, ExitCode, Failure};
 use trainmon_base::text;
@@ -132,8 +133,8 @@ async fn show(
         let app = App::new(job, options.clone(), size);
         let (begun, candidates) = (app.layout(), Candidates::new(places(settings)));
         let may_signal = options.may_signal;
-        let (profile, played_at) = (ProfileTaker::default(), Instant::now());
-        (app, JobFeed { ticks, candidates, profile, output, settings, may_signal, begun, played_at })
+        let (restart, profile, played_at) = (Restart::default(), ProfileTaker::default(), Instant::now());
+        (app, JobFeed { ticks, candidates, restart, profile, output, settings, may_signal, begun, played_at })
     };
     match screen_loop::run(terminal_options(options.mouse), make).await {
         Ok((terminal, app, ())) => {
@@ -188,6 +189,7 @@ impl JobTicks {
 struct JobFeed<'s> {
     ticks: JobTicks,
     candidates: Candidates,
+    restart: Restart,
     profile: ProfileTaker<JobKey, Arc<ProfileAccount>>,
     output: Option<OutputReader>,
     settings: &'s Settings,
@@ -209,6 +211,15 @@ impl JobFeed<'_> {
                 Message::Notice(format!("this is a recording: to watch that process, run trainmon {pid}"))
             }
         }
+    }
+
+    /// Attaches to the next run of a job that has ended, once there is one.
+    fn restarted(&mut self, list: &[JobCandidate], ended: &Job) -> Vec<Message> {
+        let Some(pid) = self.restart.find(list, &ended.target, ended.uid) else { return Vec::new() };
+        let attached = self.attach(pid);
+        let note = format!("started again as PID {pid}; o lists the runs, the ended one is PID {}", ended.target.pid);
+        let note = matches!(attached, Message::Attached(..)).then_some(Message::Notice(note));
+        [attached].into_iter().chain(note).collect()
     }
 
     /// Tells how far a profile is, and hands it to its job, whose next sample has it.
@@ -233,7 +244,10 @@ impl screen_loop::Feed for JobFeed<'_> {
 
     async fn next(&mut self, app: &App) -> Vec<Message> {
         let needs = app.needs();
-        self.candidates.want(needs.candidates);
+        let ended = app.ended();
+        self.restart.wait_for(ended.map(|job| job.key));
+        let for_restart = ended.map(|_| polling::FOR_A_RESTART);
+        self.candidates.want(if needs.candidates { Some(polling::FOR_A_LIST) } else { for_restart });
         if let JobTicks::Live(jobs) = &mut self.ticks {
             jobs.want(needs, app.job().key);
         }
@@ -246,7 +260,10 @@ impl screen_loop::Feed for JobFeed<'_> {
         tokio::select! {
             biased;
             messages = self.ticks.next() => messages,
-            list = self.candidates.next() => vec![Message::Candidates(list)],
+            list = self.candidates.next() => match ended {
+                Some(ended) => self.restarted(&list, ended),
+                None => vec![Message::Candidates(list)],
+            },
             (key, news) = self.profile.next() => vec![self.profiled(key, news)],
             tail = written(self.output.as_mut()) => vec![Message::Output(tail)],
             () = wait(left) => {

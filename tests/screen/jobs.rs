@@ -39,6 +39,7 @@ fn candidates() -> Vec<JobCandidate> {
                       /data/corpus --sequence-length 4096 --gradient-checkpointing"
                 .into(),
             user: Some("ann".into()),
+            uid: Some(1000),
             state: Some('S'),
             cpu_pct: Some(873.0),
             rss_bytes: Some(61 << 30),
@@ -453,6 +454,7 @@ fn hostile_names_reach_no_cell_raw() {
                     pid: 5,
                     command: long.clone(),
                     user: Some(long.clone()),
+                    uid: Some(1000),
                     library: Some(long.clone()),
                     state: Some('\u{202E}'),
                     ..JobCandidate::default()

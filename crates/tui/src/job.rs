@@ -48,6 +48,8 @@ pub struct Job {
     pub key: JobKey,
     /// The process.
     pub target: Target,
+    /// Its owner.
+    pub uid: Option<u32>,
     /// Seconds between two samples.
     pub interval_s: f64,
     /// Its past.
@@ -198,6 +200,8 @@ impl Job {
         }
         self.history.push(tick);
         self.recent.take(&tick.frame);
+        let process = tick.frame.processes.iter().find(|process| process.id.pid == self.target.pid);
+        self.uid = process.and_then(|process| process.uid).or(self.uid);
         self.count_steps(tick);
         self.sources = tick.sample.sources.clone();
         if self.replay.is_some() {
@@ -226,7 +230,7 @@ impl Job {
         }
     }
 
-    /// What a later run of the same command is compared with, if steps were counted.
+    /// What a later run of the same program is compared with, if steps were counted.
     pub fn as_earlier(&self) -> Option<EarlierRun> {
         let unit = self.latest_verdict()?.steps.unit;
         self.steps.mean_s().map(|_| EarlierRun { steps: self.steps.clone(), unit })

@@ -89,7 +89,8 @@ const UPSTREAM: usize = 3;
 
 /// The stages in the order in which a batch passes them. Empty where nothing is known of a loop.
 pub fn stages(verdict: &Verdict, frame: Option<&Frame>) -> Vec<Stage> {
-    let (Some(shares), false) = (verdict.shares, matches!(verdict.class, Class::Unknown)) else { return Vec::new() };
+    let is_unknown = verdict.class == Class::Unknown && !verdict.is_pending();
+    let (Some(shares), false) = (verdict.shares, is_unknown) else { return Vec::new() };
     let mut stages = upstream(verdict, frame);
     let gpu = gpu(verdict, frame);
     if stages.is_empty()
@@ -109,6 +110,7 @@ pub fn stages(verdict: &Verdict, frame: Option<&Frame>) -> Vec<Stage> {
     let word = most.map(|(part, share)| {
         let does = match part {
             LoopPart::Activity(LoopActivity::InputWait) if loads > 0.0 => "makes batches".into(),
+            _ if is_ahead(*part, verdict) => "works ahead of the GPU".into(),
             _ => part.verb(),
         };
         format!("{does} {}%", whole_percent(*share))
@@ -230,6 +232,15 @@ fn blamed(verdict: &Verdict) -> Option<(LoopActivity, bool)> {
 pub fn is_blamed(part: LoopPart, verdict: &Verdict) -> bool {
     blamed(verdict) == Some((part.activity(), matches!(part, LoopPart::Wait(..))))
 }
+
+/// Whether the GPU computes while the loop does this: its own work, which then costs nothing.
+pub fn is_ahead(part: LoopPart, verdict: &Verdict) -> bool {
+    let is_busy = gpu_use(verdict).is_some_and(|gpu| gpu.busy >= FILLED);
+    part == LoopPart::Activity(LoopActivity::HostBusy) && verdict.class == Class::Gpu && is_busy
+}
+
+/// A GPU that is busy for longer than this has no gaps for what the loop does.
+const FILLED: f64 = 0.9;
 
 /// What sort of thing a node is, in a word; `None` for the GPU, and for what was not traced.
 fn sort_of(node: &ChainNode) -> Option<&'static str> {

@@ -67,6 +67,8 @@ impl AttachedJobs {
     /// There are too many already, or it cannot be watched.
     pub fn attach(&mut self, options: SessionOptions) -> anyhow::Result<(JobKey, Target)> {
         let most = self.most;
+        // One that has ended costs nothing but its place; the first one's limits are those of the screen.
+        self.jobs.retain(|(key, session)| *key == JobKey::default() || !session.has_ended());
         if self.jobs.len() >= most {
             return Err(Failure::failed(format!(
                 "{most} jobs are watched already, which is the limit: close one first"

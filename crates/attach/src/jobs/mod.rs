@@ -13,6 +13,7 @@ pub mod profile;
 pub mod profile_taker;
 pub mod recorded;
 pub mod recorded_profile;
+pub mod restart;
 pub mod session;
 pub mod watched;
 
@@ -63,6 +64,8 @@ pub struct JobCandidate {
     pub command: String,
     /// Owner, raw.
     pub user: Option<String>,
+    /// Owner.
+    pub uid: Option<u32>,
     /// State letter of `/proc/PID/stat` (proc(5)).
     pub state: Option<char>,
     /// Percent of one core between the last two scans.

@@ -145,6 +145,12 @@ impl Verdict {
         self.waits.iter().map(|wait| wait.share).sum()
     }
 
+    /// Whether the first answer is still to come.
+    pub fn is_pending(&self) -> bool {
+        let is_unknown = self.class == Class::Unknown && self.phase == Phase::Unknown;
+        is_unknown && self.observed_s < PENDING_S && self.profile.is_none()
+    }
+
     /// Whether nothing holds the run back: no resource costs more than a few percent, or the GPU computes all the time. A profile
     /// shows whether it does: with several small losses, or far below its peak, the verdict on it is less than sure.
     pub fn is_healthy(&self) -> bool {
@@ -175,6 +181,9 @@ impl Verdict {
         }
     }
 }
+
+/// Within so many seconds, an unknown verdict only means that the first one is still to come.
+const PENDING_S: f64 = 8.0;
 
 /// Gains that differ by no more than this are the same, relative.
 const SAME_GAIN: f64 = 0.03;

@@ -185,6 +185,12 @@ impl App {
         if self.job().key == JobKey::default() { self.output.as_ref() } else { None }
     }
 
+    /// The job on the screen, if it has ended and no other one goes on: its next run is of interest.
+    pub fn ended(&self) -> Option<&Job> {
+        let is_over = |job: &Job| job.ended.is_some() && job.replay.is_none();
+        Some(self.job()).filter(|job| is_over(job) && self.list.is_none() && self.jobs.iter().all(is_over))
+    }
+
     /// What the screen needs beyond the ordinary samples.
     pub fn needs(&self) -> Needs {
         Needs { candidates: self.list.is_some(), ..self.page.spec().needs }

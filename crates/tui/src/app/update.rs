@@ -6,7 +6,11 @@ use crate::job::Job;
 use crate::job::before::Before;
 use crate::message::{Effect, Message};
 use crate::pages::Reply;
+use trainmon_attach::jobs::restart::is_same_program;
 use trainmon_attach::jobs::{JobEvent, JobKey};
+
+/// Most jobs whose past is kept; of more, the oldest that has ended goes.
+const MOST_KEPT: usize = 8;
 
 impl App {
     pub(super) fn take(&mut self, message: Message) -> Vec<Effect> {
@@ -26,9 +30,15 @@ impl App {
                 let mut job = Job::new(key, target, interval_s, self.options.limits);
                 job.set_low_bandwidth(self.options.low_bandwidth);
                 job.set_scale(self.scale.seconds());
-                // The same command again: a run after a change.
-                let same = self.jobs.iter().rev().find(|earlier| earlier.target.command == job.target.command);
+                // The same program again: a run after a change.
+                let is_same = |earlier: &&Job| is_same_program(&earlier.target.command, &job.target.command);
+                let same = self.jobs.iter().rev().find(is_same);
                 job.before = same.and_then(Job::as_earlier).map(Before::new);
+                if self.jobs.len() >= MOST_KEPT
+                    && let Some(oldest) = self.jobs.iter().position(|job| job.ended.is_some())
+                {
+                    self.jobs.remove(oldest);
+                }
                 self.jobs.push(job);
                 self.switch(self.jobs.len() - 1);
                 vec![Effect::Redraw]

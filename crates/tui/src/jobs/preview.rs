@@ -13,7 +13,7 @@ use crate::job::Job;
 use crate::labels;
 use crate::theme::{Theme, WithLook};
 use crate::widgets::loop_area::{LoopArea, LoopColumns};
-use crate::widgets::{ChartLine, Text, Top, card, count, write_lines};
+use crate::widgets::{ChartLine, Text, Top, count, write_lines};
 use trainmon_attach::jobs::JobCandidate;
 use trainmon_base::text::sanitize;
 use trainmon_diagnosis::diagnosis::verdict::Class;
@@ -34,7 +34,7 @@ pub fn job(buf: &mut Buffer, area: Rect, job: &Job, theme: Theme) {
     let roomy = room >= 16;
     match job.latest_verdict() {
         None => text.line(&format!("attaching to PID {}…", job.target.pid), theme.strong()),
-        Some(verdict) if card::is_pending(verdict) => {
+        Some(verdict) if verdict.is_pending() => {
             text.line("measuring: the first verdict takes a few seconds", theme.strong());
         }
         Some(verdict) => {

@@ -10,7 +10,7 @@ use crate::format;
 use crate::job::Job;
 use crate::labels::{number, short_command};
 use crate::theme::Theme;
-use crate::widgets::{Drawn, Extent, Hit, PopupBox, Prompt, card, count, write_up};
+use crate::widgets::{Drawn, Extent, Hit, PopupBox, Prompt, count, write_up};
 use trainmon_attach::jobs::JobKey;
 use trainmon_base::text::{fit, sanitize};
 use trainmon_diagnosis::diagnosis::causes::verdict_name;
@@ -210,7 +210,7 @@ fn attached(key: JobKey, scene: &JobsScene<'_>, columns: &JobColumns) -> Option<
 fn standing(job: &Job) -> String {
     let verdict = match job.latest_verdict() {
         None => "attaching…".to_owned(),
-        Some(v) if card::is_pending(v) => "measuring…".to_owned(),
+        Some(v) if v.is_pending() => "measuring…".to_owned(),
         Some(v) => {
             // A run with a bottleneck is training: only other phases are worth a word.
             let phase = match (v.class, v.phase) {

@@ -69,7 +69,13 @@ impl ProcessBar<'_> {
         ];
         let [number, bar, recent, text] = Layout::horizontal(lengths).spacing(1).areas(area);
         self.number.render(number, buf);
-        Line::from(charts::split(bar.width, self.parts, scene.theme)).render(bar, buf);
+        // Squares keep rows apart.
+        let parts: Vec<_> = self
+            .parts
+            .iter()
+            .map(|(look, share)| (scene.theme.key(*look), scene.theme.style(*look), *share))
+            .collect();
+        Line::from(charts::split_styled(bar.width, &parts, scene.theme)).render(bar, buf);
         Span::styled(sparkline((self.recent, self.pid), recent.width, scene), self.style).render(recent, buf);
         self.text.render(text, buf);
     }

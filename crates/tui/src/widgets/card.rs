@@ -16,8 +16,6 @@ use crate::format;
 use trainmon_base::text::{fit, fit_before, place_at_end, sanitize, wrap};
 use trainmon_diagnosis::diagnosis::verdict::{Class, CulpritKind, Phase, Verdict};
 
-/// Within so many seconds, an unknown verdict only means that the first one is still to come.
-const PENDING_S: f64 = 8.0;
 /// Seconds after which the first verdict usually comes.
 const FIRST_S: f64 = 3.0;
 /// Turns once per sample while there is nothing else to see.
@@ -35,18 +33,10 @@ pub fn rows(screen: Rect, scene: &Scene<'_>) -> u16 {
     }
 }
 
-/// Whether the first verdict is still to come.
-pub fn is_pending(verdict: &Verdict) -> bool {
-    verdict.class == Class::Unknown
-        && verdict.phase == Phase::Unknown
-        && verdict.observed_s < PENDING_S
-        && verdict.profile.is_none()
-}
-
 /// The answer in a few words with its style: `DATA LOADER · too few workers`.
 pub fn heading(scene: &Scene<'_>) -> Piece {
     let theme = scene.theme;
-    let Some(verdict) = scene.verdict().filter(|verdict| !is_pending(verdict)) else {
+    let Some(verdict) = scene.verdict().filter(|verdict| !verdict.is_pending()) else {
         return match scene.job.replay {
             Some(_) => ("RECORDING".to_owned(), theme.strong()),
             None => (format!("MEASURING {}", spinner(scene)), theme.strong()),
@@ -64,7 +54,7 @@ pub fn heading(scene: &Scene<'_>) -> Piece {
 pub fn accent(scene: &Scene<'_>) -> Style {
     let theme = scene.theme;
     match scene.verdict() {
-        Some(verdict) if is_pending(verdict) => theme.dim(),
+        Some(verdict) if verdict.is_pending() => theme.dim(),
         Some(verdict) if verdict.phase == Phase::Hung => theme.alarm(),
         Some(verdict) if verdict.is_healthy() => theme.good(),
         Some(verdict) => theme.series(verdict.class),
@@ -87,7 +77,7 @@ pub fn draw(buf: &mut Buffer, area: Rect, scene: &Scene<'_>) {
             name: heading,
             value: sure.into_iter().map(|text| (text, theme.dim())).collect(),
             keys: match scene.verdict() {
-                Some(verdict) if is_pending(verdict) => "",
+                Some(verdict) if verdict.is_pending() => "",
                 Some(verdict) if verdict.profile.is_some() => "8 why · 0 profile · c copy",
                 Some(_) => "8 why · 2 chain · c copy",
                 None => "",
@@ -115,7 +105,7 @@ pub fn draw(buf: &mut Buffer, area: Rect, scene: &Scene<'_>) {
         Span::styled(sure, theme.dim()).render(at_right, buf);
         Rect { width: text.width.saturating_sub(1), ..text }
     };
-    match scene.verdict().filter(|verdict| !is_pending(verdict)) {
+    match scene.verdict().filter(|verdict| !verdict.is_pending()) {
         Some(verdict) => answer(buf, text, verdict, scene),
         None => pending(buf, text, scene),
     }
@@ -124,7 +114,7 @@ pub fn draw(buf: &mut Buffer, area: Rect, scene: &Scene<'_>) {
 /// How steps compare with those of an earlier run, the confidence, and since when: `31% less time a step than before`, `94%
 /// sure`, `for 2m10s`.
 fn sureness(scene: &Scene<'_>) -> Vec<String> {
-    let Some(verdict) = scene.verdict().filter(|verdict| !is_pending(verdict)) else { return Vec::new() };
+    let Some(verdict) = scene.verdict().filter(|verdict| !verdict.is_pending()) else { return Vec::new() };
     let sure = if verdict.class != Class::Unknown { format::sureness(verdict.confidence) } else { None };
     let age = if scene.job.is_trace() { None } else { scene.job.verdict_age_s() };
     let age = age.map(|s| format!("for {}", format::duration(s)));
@@ -177,7 +167,7 @@ fn answer(buf: &mut Buffer, area: Rect, verdict: &Verdict, scene: &Scene<'_>) {
                 lines.extend([beside(first), Line::styled(format!("  {second}"), style)]);
             }
             (Some((what, _)), _) => lines.push(beside(&fit(what, room))),
-            (None, _) => lines.push(beside(&fit_before(&text, place_at_end(&text), room))),
+            (None, _) => lines.push(beside(&first_clauses(&text, room))),
         }
     }
     lines.extend(also.map(|also| Line::styled(fit(&also, width), theme.dim())));
@@ -193,6 +183,21 @@ fn shortened(line: &str, place: &str, width: usize) -> String {
     let whole = whole.filter(|whole| usize::from(cells(whole)) <= width);
     whole.unwrap_or_else(|| fit_before(&format!("{line} … {place}"), place, width))
 }
+
+/// As many whole clauses of an advice as fit into `width` cells: the first says what to do.
+fn first_clauses(text: &str, width: usize) -> String {
+    let place = place_at_end(text);
+    let begins = |word: &str| text.match_indices(word).map(|(at, _)| at).collect::<Vec<_>>();
+    let ends = CLAUSES.into_iter().flat_map(begins).filter_map(|at| text.get(..at));
+    let whole = ends.filter(|clause| usize::from(cells(clause)) <= width).max_by_key(|clause| clause.len());
+    match whole {
+        Some(whole) if place.is_empty() && usize::from(cells(text)) > width => whole.to_owned(),
+        _ => fit_before(text, place, width),
+    }
+}
+
+/// What begins another clause of an advice.
+const CLAUSES: [&str; 8] = [", ", "; ", ": ", " (", " before ", " if ", " instead of ", " so that "];
 
 /// Minimum width of an advice next to its gain.
 const TITLE: usize = 24;

@@ -23,6 +23,18 @@ const PARTS: [LoopPart; 6] = [
     LoopPart::Activity(LoopActivity::Other),
 ];
 
+/// The place of a part among them.
+fn place(part: LoopPart) -> usize {
+    let is_same = |known: &LoopPart| match (known, part) {
+        (LoopPart::Wait(..), LoopPart::Wait(..)) => true,
+        _ => *known == part,
+    };
+    PARTS.iter().position(is_same).unwrap_or(PARTS.len() - 1)
+}
+
+/// A part with less of the area is hardly seen.
+const LEAST_VISIBLE: f32 = 0.02;
+
 /// Fewest columns of a quarter whose step times are compared.
 const LEAST_QUARTER: usize = 5;
 
@@ -48,7 +60,10 @@ pub struct LoopArea<'a> {
 /// One column: the part's shares, and the step time if it is known.
 #[derive(Debug, Clone, Copy, Default)]
 struct Column {
+    /// Seconds with data.
+    seen: f32,
     shares: [f32; PARTS.len()],
+    /// Seconds with shares.
     seconds: f32,
     step_ms: f32,
     stepped: f32,
@@ -91,7 +106,9 @@ impl LoopColumns {
     pub fn gather(timeline: &Timeline, window: TimelineWindow) -> Self {
         let mut columns = vec![Column::default(); window.columns.min(MAX_CELLS)];
         timeline.spread(window, |at, seconds, point| {
-            let (Some(column), Some(shares)) = (columns.get_mut(at), Column::of_point(point)) else { return };
+            let Some(column) = columns.get_mut(at) else { return };
+            column.seen += seconds;
+            let Some(shares) = Column::of_point(point) else { return };
             column.shares.iter_mut().zip(shares).for_each(|(sum, share)| *sum += share * seconds);
             column.seconds += seconds;
             if let Some(ms) = step_ms(point) {
@@ -109,6 +126,32 @@ impl LoopColumns {
         let mean = |part: Option<&[f32]>| part.map(|part| part.iter().sum::<f32>() / part.len() as f32);
         let (first, last) = (mean(known.get(..quarter))?, mean(known.get(known.len() - quarter..))?);
         (quarter >= LEAST_QUARTER && first > 0.0).then(|| last / first - 1.0)
+    }
+
+    /// Gives the columns at the beginning, in which the loop's time was not known yet, these parts: those of the first verdict,
+    /// whose window begins with them, unless later columns know better.
+    pub fn begin_with(&mut self, parts: &[(LoopPart, f64)]) {
+        let known = self.columns.iter().position(|column| column.seconds > 0.0);
+        let first = known.and_then(|at| self.columns.get(at)).copied();
+        let told = || {
+            let mut shares = [0.0; PARTS.len()];
+            for (part, share) in parts {
+                if let Some(sum) = shares.get_mut(place(*part)) {
+                    *sum += *share as f32;
+                }
+            }
+            (!parts.is_empty()).then_some(Column { shares, seconds: 1.0, ..Column::default() })
+        };
+        let Some(Column { shares, seconds, .. }) = first.or_else(told) else { return };
+        let unknown = self.columns.iter_mut().take(known.unwrap_or(usize::MAX)).filter(|column| column.seen > 0.0);
+        unknown.for_each(|column| (column.shares, column.seconds) = (shares, seconds));
+    }
+
+    /// The parts that can be seen in the area.
+    pub fn visible(&self) -> impl Iterator<Item = LoopPart> {
+        let sum = |at: usize| self.columns.iter().filter_map(move |column| column.shares.get(at)).sum::<f32>();
+        let whole: f32 = (0..PARTS.len()).map(sum).sum();
+        PARTS.into_iter().enumerate().filter(move |(at, _)| sum(*at) > LEAST_VISIBLE * whole).map(|(_, part)| part)
     }
 
     /// The longest step time, ms; `None` where no steps are counted.

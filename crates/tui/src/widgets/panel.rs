@@ -15,6 +15,8 @@ use trainmon_base::text::fit;
 const FRAMED: (u16, u16) = (100, 30);
 /// Separator between two pieces of a value.
 const BETWEEN: &str = " · ";
+/// Cells around name and values.
+const EDGES: u16 = 10;
 /// Fewest cells of a value that is cut.
 const LEAST_VALUE: u16 = 8;
 
@@ -53,13 +55,19 @@ impl Panel {
         self
     }
 
+    /// Cells for its name and all of its values.
+    pub fn width(&self) -> u16 {
+        let values = self.value.iter().map(|(text, _)| cells(text) + cells(BETWEEN));
+        values.sum::<u16>() + cells(&self.name.0) + EDGES
+    }
+
     /// Draws the edges into `area` and returns what is left for the content.
     pub fn draw(&self, buf: &mut Buffer, area: Rect, theme: Theme) -> Rect {
         let (framed, edge) = (framed(buf.area), self.edge.unwrap_or(theme.edge()));
         let (name, style) = &self.name;
         let name = fit(name, usize::from(area.width.saturating_sub(6)));
         let line = |cells: usize| Span::styled("─".repeat(cells), edge);
-        let values = self.values(area.width.saturating_sub(cells(&name) + 9 + u16::from(framed)), edge);
+        let values = self.values(area.width.saturating_sub(cells(&name) + EDGES - u16::from(!framed)), edge);
         // What is in the edges inherits nothing from them.
         let block = Block::new().border_type(BorderType::Rounded).border_style(edge).title_style(Style::reset());
         let named = [Span::raw(" "), Span::styled(name, *style), Span::raw(" ")];

@@ -25,6 +25,9 @@ const MOST: u16 = 44;
 /// Longest bar.
 const BAR: u16 = 16;
 
+/// A stage that is less busy than this is nothing to look at.
+const QUIET: f64 = 0.1;
+
 /// Rows that it takes on a screen of this size.
 pub fn rows(screen: Rect) -> u16 {
     if framed(screen) { 3 } else { 1 }
@@ -107,7 +110,9 @@ fn one(buf: &mut Buffer, area: Rect, stage: &Stage, scene: &Scene<'_>) {
         }
         Some(busy) => {
             let mut bar = Line::from_iter(bars::share(bar, busy, style, ("·", theme.edge())));
-            bar.push_span(Span::styled(format!(" {:>3}%", whole_percent(busy)), strong));
+            let is_quiet = busy < QUIET && !stage.limit;
+            let style = if is_quiet { theme.dim() } else { strong };
+            bar.push_span(Span::styled(format!(" {:>3}%", whole_percent(busy)), style));
             lines.extend([bar, Line::styled(word, theme.dim())]);
         }
         None => lines.push(Line::styled(word, style)),

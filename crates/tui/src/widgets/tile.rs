@@ -7,7 +7,6 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
-use super::card;
 use super::chart::{self, ChartLine};
 use super::drawn::{Hit, Hits};
 use super::ghost_line::GhostLine;
@@ -19,6 +18,8 @@ use crate::charts::{self, ChartColumns, FilledTimeline, VerdictBand};
 use crate::format;
 use crate::theme::WithLook;
 use trainmon_base::text::fit;
+use trainmon_diagnosis::diagnosis::Verdict;
+use trainmon_diagnosis::diagnosis::loop_parts::LoopPart;
 use trainmon_diagnosis::diagnosis::verdict::Class;
 use trainmon_diagnosis::history::timeline::TimelinePoint;
 
@@ -32,8 +33,8 @@ pub enum Body {
     Chart(ChartLine, String),
     /// The use of the GPU at this index in the frame, dim if it is not the job's.
     Gpu(usize),
-    /// Where each step's time went, with the band of verdicts beneath it.
-    Loop,
+    /// Where each step's time went, with the band of verdicts beneath it; and the parts of the verdict's window.
+    Loop(Vec<(LoopPart, f64)>),
     /// Text.
     Lines(Vec<Line<'static>>),
 }
@@ -57,7 +58,7 @@ impl Tile {
 
     /// Whether there is a time axis below it.
     fn is_timed(&self) -> bool {
-        matches!(self.body, Body::Chart(..) | Body::Gpu(_) | Body::Loop)
+        matches!(self.body, Body::Chart(..) | Body::Gpu(_) | Body::Loop(_))
     }
 
     /// Draws it; returns the position of its time axis, if it has one.
@@ -88,10 +89,11 @@ impl Tile {
                 FilledTimeline { columns: &columns, max: 100.0, look, theme }.render(plot, buf);
                 value_axis(buf, axis, Some("100%".to_owned()), scene);
             }
-            Body::Loop => {
+            Body::Loop(parts) => {
                 let band = u16::from(plot.height >= LEAST_WITH_BAND);
                 let [stack, below] = Layout::vertical([Constraint::Fill(1), Constraint::Length(band)]).areas(plot);
-                let columns = LoopColumns::gather(timeline, window);
+                let mut columns = LoopColumns::gather(timeline, window);
+                columns.begin_with(parts);
                 let before_ms = scene.job.before.as_ref().and_then(|before| before.run.step_ms());
                 let longest = columns.longest_ms().map(f64::from);
                 let top_ms = longest.map(|ms| charts::nice_number(ms.max(before_ms.unwrap_or(0.0))));
@@ -101,8 +103,9 @@ impl Tile {
                     GhostLine { step_ms, top_ms, theme }.render(stack, buf);
                 }
                 VerdictBand { timeline, window, theme }.render(below, buf);
-                if timeline.latest().is_none_or(|latest| latest.shares.is_none())
-                    && scene.verdict().is_none_or(card::is_pending)
+                if parts.is_empty()
+                    && timeline.latest().is_none_or(|latest| latest.shares.is_none())
+                    && scene.verdict().is_none_or(Verdict::is_pending)
                 {
                     let text = "  measuring where the time goes";
                     Span::styled(fit(text, usize::from(stack.width)), theme.dim()).render(stack, buf);

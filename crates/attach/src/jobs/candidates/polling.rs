@@ -11,7 +11,9 @@ use super::scan::{Places, Scan};
 use trainmon_sample::GpuSample;
 
 /// Time between two scans while their list is shown.
-const EVERY: Duration = Duration::from_secs(2);
+pub const FOR_A_LIST: Duration = Duration::from_secs(2);
+/// Time between two scans that only look for one program.
+pub const FOR_A_RESTART: Duration = Duration::from_secs(4);
 /// Time to the second scan: rates need two.
 const SECOND: Duration = Duration::from_millis(500);
 /// How long a scan for the list waits for the GPUs.
@@ -89,39 +91,37 @@ impl Scans {
     }
 }
 
-/// The list of candidates, kept up to date while it is shown.
+/// The list of candidates, kept up to date while it is wanted.
 #[derive(Debug)]
 pub struct Candidates {
     scans: Scans,
-    wanted: bool,
-    /// Scans since the list is shown.
+    every: Option<Duration>,
+    /// Scans since the list is wanted.
     count: u32,
 }
 
 impl Candidates {
     /// Scans nothing yet.
     pub fn new(places: Places) -> Self {
-        Self { scans: Scans::new(places, GPU_WAIT), wanted: false, count: 0 }
+        Self { scans: Scans::new(places, GPU_WAIT), every: None, count: 0 }
     }
 
-    /// Says whether the list is shown.
-    pub fn want(&mut self, wanted: bool) {
-        if wanted && !self.wanted {
+    /// Says how often the list is wanted, if at all.
+    pub fn want(&mut self, every: Option<Duration>) {
+        if every.is_some() && self.every != every {
             (self.count, self.scans.due) = (0, Instant::now());
-            // What was found while the list was not shown is old.
+            // What was found while the list was not wanted is old.
             self.scans.running.take_if(|running| running.is_finished());
         }
-        self.wanted = wanted;
+        self.every = every;
     }
 
     /// The next list; for ever while none is wanted. Cancel safe.
     pub async fn next(&mut self) -> Vec<JobCandidate> {
-        if !self.wanted {
-            std::future::pending::<()>().await;
-        }
+        let Some(every) = self.every else { return std::future::pending().await };
         let found = self.scans.next().await;
         self.count = self.count.saturating_add(1);
-        self.scans.due = Instant::now() + if self.count == 1 { SECOND } else { EVERY };
+        self.scans.due = Instant::now() + if self.count == 1 { SECOND } else { every };
         found.list
     }
 }

@@ -138,6 +138,7 @@ impl Scan {
         self.measure(&mut found, &list, &gpu);
         for candidate in &mut found {
             let uid = by_pid.get(&candidate.pid).and_then(|process| process.uid);
+            candidate.uid = uid;
             candidate.user = uid.map(|uid| self.users.get(&uid).cloned().unwrap_or_else(|| format!("user {uid}")));
         }
         found

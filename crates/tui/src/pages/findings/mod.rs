@@ -15,7 +15,7 @@ use super::Content;
 use crate::format;
 use crate::labels::{advice_line, taken};
 use crate::widgets::table::{self, Column};
-use crate::widgets::{Drawn, Piece, Scene, Text, card, cells, count, scrolled};
+use crate::widgets::{Drawn, Piece, Scene, Text, cells, count, scrolled};
 use trainmon_base::text::{fit, sanitize, wrap};
 use trainmon_base::zone;
 use trainmon_diagnosis::diagnosis::Side;
@@ -54,7 +54,7 @@ fn advice(text: &mut Text, verdict: &Verdict) {
     text.heading("What to do");
     if verdict.advice.is_empty() {
         let none = match verdict.class {
-            _ if card::is_pending(verdict) => "Still measuring: the first verdict takes a few seconds.",
+            _ if verdict.is_pending() => "Still measuring: the first verdict takes a few seconds.",
             Class::Idle => "See where the loop waits: press 7 (stacks).",
             Class::Unknown => "Too little is visible to give advice. How to fix that is listed below.",
             _ => "Nothing: this verdict needs no action.",

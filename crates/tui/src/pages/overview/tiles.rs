@@ -6,10 +6,10 @@ use crate::theme::Look;
 use crate::widgets::loop_area::LoopColumns;
 use crate::widgets::panel::Panel;
 use crate::widgets::tile::{Body, Tile};
-use crate::widgets::{ChartLine, Piece, Scene, Top, card, cells};
+use crate::widgets::{ChartLine, Piece, Scene, Top};
 use crate::{format, labels};
 use trainmon_base::stats::mean;
-use trainmon_base::text::sanitize;
+use trainmon_base::text::{fit, sanitize};
 use trainmon_diagnosis::diagnosis::loop_parts::{LoopPart, parts};
 use trainmon_diagnosis::diagnosis::verdict::{Class, Missing, Subject, Verdict};
 use trainmon_diagnosis::history::timeline;
@@ -63,60 +63,73 @@ const QUIET_CELLS: u16 = 60;
 
 /// Where each step's time went: rate, step time, and the parts of the loop's time over the verdict's window.
 pub fn the_loop(scene: &Scene<'_>, width: u16) -> Tile {
+    let parts = loop_parts(scene);
+    let mut columns = LoopColumns::gather(&scene.job.history.timeline, scene.window(width));
+    columns.begin_with(&parts);
+    // What is in the area without being in the verdict's window has no number.
+    let is_told = |part: LoopPart| parts.iter().any(|(known, _)| known.activity() == part.activity());
+    let before = columns.visible().filter(|part| !is_told(*part)).map(|part| (part, None));
+    let legend: Vec<_> = parts.iter().map(|(part, share)| (*part, Some(*share))).chain(before).collect();
+    let trend = columns.change().map(trend);
+    // The widest that shows all of the legend.
+    let panels = (0..SHORTER).map(|shorter| loop_panel(shorter, &legend, trend.clone(), scene));
+    let panel = panels.reduce(|wider, next| if wider.width() <= width { wider } else { next }).unwrap_or_default();
+    Tile { panel, body: Body::Loop(parts), weight: 1 }
+}
+
+/// How many steps a title can be made shorter in.
+const SHORTER: u8 = 5;
+
+/// The edges of the loop's time, in one of [`SHORTER`] lengths.
+fn loop_panel(shorter: u8, legend: &[(LoopPart, Option<f64>)], trend: Option<String>, scene: &Scene<'_>) -> Panel {
     let theme = scene.theme;
-    let frame = scene.frame();
-    let ranks = frame.map_or(0, |frame| frame.ranks.len());
+    let ranks = scene.frame().map_or(0, |frame| frame.ranks.len());
     let steps = scene.verdict().map(|verdict| &verdict.steps);
     let per_s = steps.and_then(|steps| steps.per_s).filter(|per_s| *per_s > 0.0);
-    let is_narrow = width < NARROW;
     let name = match (ranks, steps.filter(|_| per_s.is_some())) {
-        (2.., _) if is_narrow => format!("mean of {ranks} ranks"),
+        (2.., _) if shorter >= 2 => format!("mean of {ranks} ranks"),
         (2.., _) => format!("where the time went, mean of {ranks} ranks"),
-        (_, Some(steps)) if is_narrow => format!("each {}'s time", steps.unit.one()),
+        (_, Some(steps)) if shorter >= 2 => format!("each {}'s time", steps.unit.one()),
         (_, Some(steps)) => format!("where each {}'s time went", steps.unit.one()),
         (_, None) => "where the loop's time went".to_owned(),
     };
     let mut panel = Panel::new(name, theme.strong());
     if let (Some(per_s), Some(steps)) = (per_s, steps) {
         // The mean, not the median: it must agree with the rate beside it.
-        let each = if is_narrow { String::new() } else { format!(" {}", steps.unit.each()) };
-        let each = format!("{}{each}", format::step_time(1000.0 / per_s));
+        let each = if shorter >= 3 { String::new() } else { format!(" {}", steps.unit.each()) };
+        let each = Some(format!("{}{each}", format::step_time(1000.0 / per_s))).filter(|_| shorter < 4);
         panel = panel.with(format!("{} {}", format::number(Some(per_s)), steps.unit.per_s()), theme.strong());
-        panel = panel.with(each, theme.dim());
-        panel.value.extend(trend(scene, width).map(|text| (text, theme.dim())));
+        panel.value.extend(each.into_iter().chain(trend).map(|text| (text, theme.dim())));
     }
-    let parts = loop_parts(scene);
-    let legend = |short: bool| {
-        parts.iter().map(move |(part, share)| {
-            let look = Look::of_part(*part, scene.verdict());
-            let word = if short { part.short() } else { part.word() };
-            let text = format!("{} {word} {:>SHARE_CELLS$}", theme.key(look), format::share(Some(*share)));
-            (text, theme.style(look))
-        })
-    };
-    let used: u16 = panel.value.iter().map(|(text, _)| cells(text) + 3).sum::<u16>() + cells(&panel.name.0) + 9;
-    let long: u16 = legend(false).map(|(text, _)| cells(&text) + 3).sum();
-    let is_short = used.saturating_add(long) > width;
-    panel.value.extend(legend(is_short));
-    Tile { panel, body: Body::Loop, weight: 1 }
+    let mut last = None;
+    for (part, share) in legend {
+        let look = Look::of_part(*part, scene.verdict());
+        let word = match scene.verdict().is_some_and(|verdict| stages::is_ahead(*part, verdict)) {
+            true => "work ahead of the GPU".into(),
+            false if shorter >= 1 => part.short(),
+            false => part.word(),
+        };
+        let value = share.map_or_else(String::new, |share| format!(" {:>SHARE_CELLS$}", format::share(Some(share))));
+        // Neighbors of one color share their key.
+        let key = if last == Some(look) { String::new() } else { format!("{} ", theme.key(look)) };
+        last = Some(look);
+        panel = panel.with(format!("{key}{word}{value}"), theme.style(look));
+    }
+    panel
 }
 
 /// Whether steps take more or less time than at the beginning of the time shown.
-fn trend(scene: &Scene<'_>, width: u16) -> Option<String> {
-    let change = LoopColumns::gather(&scene.job.history.timeline, scene.window(width)).change()?;
+fn trend(change: f32) -> String {
     let percent = format!("{:.0}%", change.abs() * 100.0);
-    Some(match change {
+    match change {
         c if c.abs() < SAME_RATE => "steady".to_owned(),
         c if c < 0.0 => format!("{percent} faster"),
         _ => format!("{percent} slower"),
-    })
+    }
 }
 
 /// Step times that change by less are steady: a rate over twelve seconds varies by as much.
 const SAME_RATE: f32 = 0.05;
-/// Below this width, titles are short.
-const NARROW: u16 = 100;
-
 /// The parts of the loop's time over the verdict's window; with several ranks their mean.
 fn loop_parts(scene: &Scene<'_>) -> Vec<(LoopPart, f64)> {
     let verdict = scene.verdict();
@@ -203,7 +216,7 @@ fn range(gpus: &[&GpuRates]) -> Option<(f64, f64)> {
 
 /// Why there is no GPU tile: one dim line, once there is a verdict.
 pub fn no_gpu(scene: &Scene<'_>) -> Option<String> {
-    let (frame, verdict) = (scene.frame()?, scene.verdict().filter(|verdict| !card::is_pending(verdict))?);
+    let (frame, verdict) = (scene.frame()?, scene.verdict().filter(|verdict| !verdict.is_pending())?);
     if frame.gpus.iter().any(|gpu| gpu.attached) {
         return None;
     }
@@ -229,9 +242,10 @@ fn cpu(frame: &Frame, scene: &Scene<'_>) -> Tile {
     let cpus = |pct: Option<f64>| pct.map(|pct| pct / 100.0);
     let used = format::percent(host.allowed_cpu_pct);
     let first = job.cpus_allowed.map_or_else(|| used.clone(), |n| format!("{used} of {n}"));
+    let busiest = busiest_other(frame).unwrap_or_default();
     let more = [
         ("job ", cpus(job.cpu_pct), format::number as fn(_) -> _, ""),
-        ("others ", cpus(host.others_cpu_pct), format::number, ""),
+        ("others ", cpus(host.others_cpu_pct), format::number, &busiest),
         ("queueing ", job.run_delay_share, format::share, ""),
         ("throttled ", job.throttled_share.filter(|share| *share > 0.0), format::share, ""),
         ("quota ", job.cpu_quota_cores, format::number, ""),
@@ -240,6 +254,20 @@ fn cpu(frame: &Frame, scene: &Scene<'_>) -> Tile {
     ];
     with_trouble(tile(CPU, "CPU".to_owned(), first, &more, scene), trouble(&scene.job.sources.host), scene)
 }
+
+/// The process outside the job that uses most of the CPUs, if that is worth a name: ` (rustc 0.9)`.
+fn busiest_other(frame: &Frame) -> Option<String> {
+    let processes = frame.other_processes.as_ref()?.processes.iter().filter(|process| !process.own);
+    let busiest = processes.max_by(|a, b| a.cpu_pct.total_cmp(&b.cpu_pct))?;
+    let cpus = busiest.cpu_pct / 100.0;
+    let name = fit(&sanitize(&busiest.comm), NAME_CELLS);
+    (cpus >= WORTH_A_NAME).then(|| format!(" ({name} {})", format::number(Some(cpus))))
+}
+
+/// A process that uses less than this of a CPU holds nothing up.
+const WORTH_A_NAME: f64 = 0.2;
+/// The length of a name in the kernel, comm in proc(5).
+const NAME_CELLS: usize = 15;
 
 fn storage(frame: &Frame, scene: &Scene<'_>) -> Tile {
     let (storage, host) = (&frame.storage, &frame.host);

@@ -55,8 +55,8 @@ pub fn summary(frame: &Frame, scene: &Scene<'_>) -> Option<String> {
     let busy = mean(workers.iter().map(|worker| worker.busy))?;
     let batches = workers.iter().map(|worker| worker.batches_per_s).sum::<Option<f64>>();
     let batches = batches.map(|per_s| format!(" · {} batches/s", format::number(Some(per_s)))).unwrap_or_default();
-    let of_them = if workers.len() < all.len() { format!("{} of them ", workers.len()) } else { String::new() };
-    Some(format!("{of_them}{} busy{batches}", format::share(Some(busy))))
+    let of_them = if workers.len() < all.len() { format!(" (the {} judged)", workers.len()) } else { String::new() };
+    Some(format!("{} busy{of_them}{batches}", format::share(Some(busy))))
 }
 
 fn row(buf: &mut Buffer, area: Rect, worker: &WorkerVerdict, scene: &Scene<'_>) {
