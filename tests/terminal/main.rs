@@ -18,6 +18,7 @@ mod profile;
 #[path = "../support/pty.rs"]
 mod pty;
 mod replay;
+mod restart;
 mod run;
 mod signals;
 mod terminal_file;

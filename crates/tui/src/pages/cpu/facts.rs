@@ -23,30 +23,26 @@ pub fn pieces(frame: &Frame, theme: Theme) -> Vec<Piece> {
     pieces.extend(stolen.then(|| (format!("the hypervisor takes {steal}"), theme.warning())));
     let mut fact = |text: String| pieces.push((text, Style::new()));
     let (allowed, seen) = (number(job.cpus_allowed), number(Some(host.cpus.len()).filter(|seen| *seen > 0)));
-    fact(format!("allowed {allowed} of {seen} CPUs ({} used)", format::percent(host.allowed_cpu_pct)));
-    fact(format!("job {} CPUs, other processes {} CPUs", cores(job.cpu_pct), cores(host.others_cpu_pct)));
+    let used = format::percent(host.allowed_cpu_pct);
+    fact(format!("the job may use {allowed} of {seen} CPUs, which are {used} busy"));
+    fact(format!("this job uses {}, other processes {}", cores(job.cpu_pct), cores(host.others_cpu_pct)));
     if throttled.is_none() {
         fact(match job.cpu_quota_cores {
-            Some(quota) => format!(
-                "quota {} CPUs (throttled {})",
-                format::number(Some(quota)),
-                format::share(job.throttled_share)
-            ),
-            None => "no CPU quota".to_owned(),
+            Some(quota) => format!("quota of {} CPUs, not reached", format::number(Some(quota))),
+            None => "no quota".to_owned(),
         });
     }
     let main = frame.ranks.iter().filter_map(|rank| rank.run_delay_share).reduce(f64::max);
-    let name = if frame.ranks.len() > 1 { "training loops up to" } else { "training loop" };
-    fact(format!("queueing: job {}, {name} {}", format::share(job.run_delay_share), format::share(main)));
+    let name = if frame.ranks.len() > 1 { "training loops up to" } else { "the training loop" };
     fact(format!(
-        "pressure: CPU {}, I/O {}, memory {}",
-        format::percent(host.psi_cpu_some_pct),
-        format::percent(host.psi_io_some_pct),
-        format::percent(host.psi_memory_some_pct)
+        "waits for a free CPU: {} of the job's time, {name} {}",
+        format::share(job.run_delay_share),
+        format::share(main)
     ));
-    if !stolen {
-        fact(format!("steal {steal}"));
-    }
+    let pressure =
+        [("CPU", host.psi_cpu_some_pct), ("I/O", host.psi_io_some_pct), ("memory", host.psi_memory_some_pct)];
+    let pressure = pressure.map(|(what, pct)| format!("{what} {}", format::percent(pct)));
+    fact(format!("time in which any task waited: {}", pressure.join(", ")));
     let load = host.load.map(|load| load.map(|v| format::number(Some(f64::from(v)))).join(" "));
     fact(format!("load {}", number(load)));
     pieces

@@ -52,7 +52,7 @@ pub fn draw(page: &mut Scroll<'_>, frame: &Frame, theme: Theme) {
 }
 
 fn roles(text: &mut Text, frame: &Frame) {
-    const COLUMNS: [Column; 5] = [("threads by role", -9), ("", -12), ("count", 5), ("CPU", 6), ("queue", 7)];
+    const COLUMNS: [Column; 5] = [("threads by role", -9), ("", -12), ("count", 5), ("CPU", 6), ("waits", 7)];
     text.table_heading(&table::headings(&COLUMNS));
     if frame.thread_roles.is_empty() {
         text.wrapped("", 0, "the job's threads have not been read yet", text.theme.dim());
@@ -66,8 +66,8 @@ fn roles(text: &mut Text, frame: &Frame) {
 }
 
 fn threads(text: &mut Text, frame: &Frame) {
-    const WIDE: [Column; 5] = [("PID", 7), ("TID", 8), (" role", -14), ("CPU", 6), ("queue", 7)];
-    const NARROW: [Column; 4] = [("TID", 7), (" role", -10), ("CPU", 5), ("queue", 6)];
+    const WIDE: [Column; 5] = [("PID", 7), ("TID", 8), (" role", -14), ("CPU", 6), ("waits", 7)];
+    const NARROW: [Column; 4] = [("TID", 7), (" role", -10), ("CPU", 5), ("waits", 6)];
     let is_wide = text.width >= ROOMY;
     let (columns, what): (&[Column], _) = if is_wide { (&WIDE, "busiest threads") } else { (&NARROW, "busiest") };
     text.table_heading(&format!("{}  {what}", table::headings(columns)));

@@ -33,7 +33,7 @@ impl Content for Cpu {
             return;
         };
         let mut facts = Text::new(area.width, theme);
-        facts.pieces(", ", &facts::pieces(frame, theme));
+        facts.pieces(" · ", &facts::pieces(frame, theme));
         scrolled(buf, area, top, drawn, |page| {
             page.lines(&facts.lines);
             let (shown, rows) = shown(area);
@@ -47,15 +47,12 @@ impl Content for Cpu {
 
 /// Each with the whole that its value is a share of.
 const TIMELINES: [(ChartLine, &str); 6] = [
-    (ChartLine(Class::Cpu, "CPU", |p| p.cpu.get(), Top::Percent), "of the allowed CPUs"),
-    (ChartLine(Class::Cpu, "Job", |p| p.cpu_job.get(), Top::Percent), "of the allowed CPUs"),
-    (ChartLine(Class::Cpu, "Queueing", |p| p.run_delay.get(), Top::Fine), "of the time it could run"),
-    (ChartLine(Class::Cpu, "CPU pressure", |p| p.psi_cpu.get(), Top::Fine), "of the time some task waits for a CPU"),
-    (ChartLine(Class::Cpu, "I/O pressure", |p| p.psi_io.get(), Top::Fine), "of the time some task waits for I/O"),
-    (
-        ChartLine(Class::Cpu, "Memory pressure", |p| p.psi_memory.get(), Top::Fine),
-        "of the time some task waits for memory",
-    ),
+    (ChartLine(Class::Cpu, "All processes", |p| p.cpu.get(), Top::Percent), "of the allowed CPUs"),
+    (ChartLine(Class::Cpu, "This job", |p| p.cpu_job.get(), Top::Percent), "of the allowed CPUs"),
+    (ChartLine(Class::Cpu, "Waits for a CPU", |p| p.run_delay.get(), Top::Fine), "of the job's time"),
+    (ChartLine(Class::Cpu, "Any task waits for a CPU", |p| p.psi_cpu.get(), Top::Fine), "of the time"),
+    (ChartLine(Class::Cpu, "Any task waits for I/O", |p| p.psi_io.get(), Top::Fine), "of the time"),
+    (ChartLine(Class::Cpu, "Any task waits for memory", |p| p.psi_memory.get(), Top::Fine), "of the time"),
 ];
 
 /// The number of timelines, and the rows for all of them.

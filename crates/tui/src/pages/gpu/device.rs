@@ -67,7 +67,7 @@ pub fn dense(width: u16, lines: u16, gpu: &GpuRates, frame: &Frame, theme: Theme
     ]);
     let style = if gpu.attached { Style::new() } else { theme.dim() };
     let width_of_numbers = width.saturating_sub(NUMBER);
-    let numbers = piece_lines(width_of_numbers, ", ", &numbers(gpu, width_of_numbers, style));
+    let numbers = piece_lines(width_of_numbers, " · ", &numbers(gpu, width_of_numbers, style));
     let numbers = numbers.into_iter().map(|mut line| {
         line.spans.insert(0, Span::raw(" ".repeat(usize::from(NUMBER))));
         line
@@ -80,7 +80,7 @@ pub fn dense(width: u16, lines: u16, gpu: &GpuRates, frame: &Frame, theme: Theme
 /// Rows that a GPU needs to show all its numbers in `width` cells.
 pub fn rows(gpu: &GpuRates, width: u16) -> u16 {
     let width = width.saturating_sub(NUMBER);
-    count(piece_lines(width, ", ", &numbers(gpu, width, Style::new())).len()).saturating_add(2)
+    count(piece_lines(width, " · ", &numbers(gpu, width, Style::new())).len()).saturating_add(2)
 }
 
 fn number(gpu: &GpuRates, theme: Theme) -> Span<'static> {
@@ -91,20 +91,15 @@ fn number(gpu: &GpuRates, theme: Theme) -> Span<'static> {
 /// Use on the left half of a row, memory on the right half.
 fn two_bars(width: u16, gpu: &GpuRates, theme: Theme) -> Line<'static> {
     let half = width.saturating_sub(NUMBER) / 2;
-    let effective = format::percent(effective(gpu));
     let (all, ours) = (format::percent(gpu.utilization_pct), format::percent(gpu.job_utilization_pct));
-    let texts = [
-        format!(" {all} this second, this job {ours}, power-weighted {effective}"),
-        format!(" {all} this second, this job {ours}"),
-        format!(" {all} this second"),
-    ];
+    let texts = [format!(" {all} this second, this job {ours}"), format!(" {all} this second")];
     let mut line = Line::from(" ".repeat(usize::from(NUMBER)));
-    line.extend(barred(half.saturating_sub(1), "use ", &texts, |room| {
+    line.extend(barred(half.saturating_sub(1), "use    ", &texts, |room| {
         parts_bar(room, shares_of_use(gpu), gpu, theme)
     }));
     let used = used_of(gpu.memory_used_bytes, gpu.memory_total_bytes);
     let texts = [format!(" {used}, this job {}", format::bytes(gpu.job_memory_bytes)), format!(" {used}")];
-    line.extend(barred(half, " mem ", &texts, |room| parts_bar(room, shares_of_memory(gpu), gpu, theme)));
+    line.extend(barred(half, "   memory ", &texts, |room| parts_bar(room, shares_of_memory(gpu), gpu, theme)));
     line
 }
 
@@ -115,7 +110,7 @@ fn barred(
     texts: &[String],
     bar: impl Fn(u16) -> Vec<Span<'static>>,
 ) -> Vec<Span<'static>> {
-    let room = width.saturating_sub(count(name.trim_start().len()));
+    let room = width.saturating_sub(cells(name));
     let text = texts.iter().find(|text| cells(text) + 8 <= room).cloned().unwrap_or_default();
     let bar = bar(room.saturating_sub(cells(&text)));
     [Span::raw(name)].into_iter().chain(bar).chain([Span::raw(text)]).collect()
@@ -149,41 +144,27 @@ fn parts_bar(width: u16, shares: [Option<f64>; 2], gpu: &GpuRates, theme: Theme)
     charts::split(width, &[(ours, own), (others, used - own), (free, 1.0 - used)], theme)
 }
 
-/// Use times power over its limit, as in nvtop: close to the use if the GPU works hard while it is busy.
-fn effective(gpu: &GpuRates) -> Option<f64> {
-    let limit = gpu.power_limit_w.filter(|limit| *limit > 0.0)?;
-    Some(gpu.utilization_pct? * (gpu.power_w? / limit).clamp(0.0, 1.0))
-}
-
 /// The numbers of a GPU, the most useful first. Values that were not measured are dashes; rare ones are left out.
 fn numbers(gpu: &GpuRates, width: u16, style: Style) -> Vec<Piece> {
     let mut numbers = vec![
         if gpu.power_w.is_none() && gpu.power_limit_w.is_none() { "– W".to_owned() } else { watts(gpu) },
         celsius(gpu),
-        format!("SM {}/{} MHz", shown(gpu.sm_clock_mhz), shown(gpu.sm_clock_max_mhz)),
+        match gpu.clock_event_reasons {
+            None => "throttling –".to_owned(),
+            Some(0) => "not throttled".to_owned(),
+            Some(_) => format!("clock limited by: {}", labels::throttled(gpu).collect::<Vec<_>>().join(", ")),
+        },
+        format!("clock {} of {} MHz", shown(gpu.sm_clock_mhz), shown(gpu.sm_clock_max_mhz)),
+        format!("memory clock {} of {} MHz", shown(gpu.memory_clock_mhz), shown(gpu.memory_clock_max_mhz)),
         pcie(gpu),
     ];
     if gpu.sm_active_pct.or(gpu.tensor_active_pct).or(gpu.dram_active_pct).is_some() {
-        numbers.push(format!(
-            "active: SM {} tensor {} DRAM {}",
-            format::percent(gpu.sm_active_pct),
-            format::percent(gpu.tensor_active_pct),
-            format::percent(gpu.dram_active_pct)
-        ));
-    } else {
-        numbers.push(format!("memory busy {}", format::percent(gpu.memory_utilization_pct)));
+        let [sm, tensor, dram] = [gpu.sm_active_pct, gpu.tensor_active_pct, gpu.dram_active_pct].map(format::percent);
+        numbers.push(format!("SMs active {sm}, tensor cores {tensor}, memory {dram} of the time"));
     }
-    numbers.push(format!("memory clock {}/{} MHz", shown(gpu.memory_clock_mhz), shown(gpu.memory_clock_max_mhz)));
-    numbers.push(match gpu.clock_event_reasons {
-        None => "throttling –".to_owned(),
-        Some(0) => "no throttling".to_owned(),
-        Some(_) => format!("clocks: {}", labels::throttled(gpu).collect::<Vec<_>>().join(", ")),
-    });
+    numbers.push(format!("reads or writes its memory {} of the time", format::percent(gpu.memory_utilization_pct)));
     for (name, pct) in [("encoder", gpu.encoder_pct), ("decoder", gpu.decoder_pct)] {
         numbers.extend(pct.filter(|pct| *pct > 0).map(|pct| format!("{name} {pct}%")));
-    }
-    if gpu.sm_active_pct.is_some() {
-        numbers.push(format!("memory busy {}", format::percent(gpu.memory_utilization_pct)));
     }
     if width >= WITH_UUID {
         numbers.extend(gpu.uuid.as_deref().map(|uuid| sanitize(uuid).into_owned()));
@@ -191,8 +172,8 @@ fn numbers(gpu: &GpuRates, width: u16, style: Style) -> Vec<Piece> {
     numbers.into_iter().map(|text| (text, style)).collect()
 }
 
-/// `PCIe 4×16 rx 1.2 tx 0.11 of 25 GiB/s`. If the link is below what GPU and slot support, as on an idle GPU, the
-/// maximum is in parentheses: `PCIe 1×16 (4×16)`.
+/// `PCIe 1.2 in, 0.11 out of 25 GiB/s (4×16)`: generation and lanes. If the link is below what GPU and slot support, as on an idle
+/// GPU, that is said as well: `(1×16, 4×16 possible)`.
 fn pcie(gpu: &GpuRates) -> String {
     let link = |generation: Option<u32>, width: Option<u32>| match (generation, width) {
         (None, None) => None,
@@ -201,16 +182,14 @@ fn pcie(gpu: &GpuRates) -> String {
     let now = link(gpu.pcie_generation, gpu.pcie_width);
     let most = link(gpu.pcie_generation_max, gpu.pcie_width_max);
     let trained = match (now, most) {
-        (Some(now), Some(most)) if now != most => format!("{now} ({most}) "),
-        (Some(link), _) | (None, Some(link)) => format!("{link} "),
+        (Some(now), Some(most)) if now != most => format!(" ({now}, {most} possible)"),
+        (Some(link), _) | (None, Some(link)) => format!(" ({link})"),
         (None, None) => String::new(),
     };
     let gib = |bytes: Option<f64>| format::number(bytes.map(|bytes| bytes / GIB));
     let (rx, tx) = (gib(gpu.pcie_rx_bytes_per_s), gib(gpu.pcie_tx_bytes_per_s));
-    match gpu.pcie_capacity_bytes_per_s {
-        Some(_) => format!("PCIe {trained}rx {rx} tx {tx} of {} GiB/s", gib(gpu.pcie_capacity_bytes_per_s)),
-        None => format!("PCIe {trained}rx {rx} tx {tx} GiB/s"),
-    }
+    let capacity = gpu.pcie_capacity_bytes_per_s.map(|bytes| format!(" of {}", gib(Some(bytes))));
+    format!("PCIe {rx} in, {tx} out{} GiB/s{trained}", capacity.unwrap_or_default())
 }
 
 fn watts(gpu: &GpuRates) -> String {

@@ -24,10 +24,10 @@ pub fn pieces(frame: &Frame, scene: &Scene<'_>, width: u16) -> Vec<Piece> {
     let ours: Vec<&GpuRates> = frame.gpus.iter().filter(|gpu| gpu.attached).collect();
     let mut fact = |text: String| pieces.push((text, theme.dim()));
     fact(match (count, ours.len()) {
-        (1, 1) => "1 GPU: this job's (*)".to_owned(),
-        (1, 0) => "1 GPU: not used by this job".to_owned(),
-        (n, 0) => format!("{n} GPUs: this job seems to use none"),
-        (n, own) => format!("{n} GPUs: {own} of this job (*)"),
+        (1, 1) => "1 GPU, which this job uses (*)".to_owned(),
+        (1, 0) => "1 GPU, which this job does not use".to_owned(),
+        (n, 0) => format!("{n} GPUs; this job seems to use none"),
+        (n, own) => format!("{n} GPUs; this job uses {own} (*)"),
     });
     let known = || ours.iter().map(|gpu| gpu.utilization_pct.filter(|pct| pct.is_finite()));
     if ours.len() > 1
@@ -48,7 +48,7 @@ pub fn pieces(frame: &Frame, scene: &Scene<'_>, width: u16) -> Vec<Piece> {
     // Narrow lists of many GPUs have it in their heading.
     if count <= 2 || width >= 100 {
         let [own, others, _] = device::PARTS.map(|part| theme.glyph(part));
-        fact(format!("{own} own {others} others"));
+        fact(format!("{own} this job {others} others"));
     }
     pieces
 }

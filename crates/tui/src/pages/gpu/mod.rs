@@ -56,7 +56,7 @@ impl Content for Gpu {
 fn devices(page: &mut Scroll<'_>, frame: &Frame, scene: &Scene<'_>) {
     let (area, theme) = (page.area, scene.theme);
     let mut facts = Text::new(area.width, theme);
-    facts.pieces(", ", &facts::pieces(frame, scene, area.width));
+    facts.pieces(" · ", &facts::pieces(frame, scene, area.width));
     let plan = GpuPlan::new(frame, area, facts.lines.len(), processes::rows(frame));
     page.lines(&facts.lines);
     if plan.gpu_rows == 1 {

@@ -10,7 +10,7 @@ use trainmon_base::text::fit;
 use trainmon_rates::frame::{GpuProcessRates, GpuRates};
 use trainmon_waits::Frame;
 
-const COLUMNS: [Column; 6] = [("GPU", 4), ("PID", 8), ("  whose", -13), ("role", -10), ("SM %", 5), ("memory", 10)];
+const COLUMNS: [Column; 6] = [("GPU", 4), ("PID", 8), ("  whose", -13), ("role", -10), ("use", 5), ("memory", 10)];
 
 /// Lines of the list.
 pub fn rows(frame: &Frame) -> usize {

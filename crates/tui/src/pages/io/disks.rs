@@ -18,18 +18,18 @@ const NAME: usize = 16;
 /// Minimum width at which the times of reads and writes have their own columns.
 const WIDE: usize = 110;
 const BROAD: [Column; 9] = [
-    ("rMiB/s", 9),
-    ("wMiB/s", 9),
-    ("r/s", 9),
-    ("w/s", 9),
-    ("await ms", 9),
-    ("read ms", 9),
-    ("write ms", 9),
-    ("queue", 7),
-    ("busy", 7),
+    ("read MiB/s", 11),
+    ("write MiB/s", 12),
+    ("reads/s", 9),
+    ("writes/s", 9),
+    ("ms each", 8),
+    ("ms a read", 10),
+    ("ms a write", 11),
+    ("queue", 6),
+    ("busy", 6),
 ];
 const NARROW: [Column; 7] =
-    [("rMiB/s", 8), ("wMiB/s", 8), ("r/s", 8), ("w/s", 8), ("ms each", 8), ("queue", 6), ("busy", 6)];
+    [("read", 6), ("written", 8), ("reads/s", 8), ("writes/s", 9), ("ms each", 8), ("queue", 6), ("busy", 6)];
 /// Maximum number of disks listed: the job's and the busiest ones first.
 const DISKS: usize = 32;
 /// Maximum width of a bar.
@@ -55,7 +55,8 @@ pub fn add(text: &mut Text, frame: &Frame, scene: &Scene<'_>, detail: Detail) {
     }
     let old = status.filter(|status| matches!(status.state, SourceState::Stale | SourceState::Hung));
     let old = old.map_or_else(String::new, |status| format!("  {}", status.state.seen().to_uppercase()));
-    text.table_heading(&format!("{:<NAME$}{}{old}", "DISK", table::headings(columns(text.width))));
+    let unit = if text.width >= WIDE { "DISK" } else { "DISK, MiB/s:" };
+    text.table_heading(&format!("{unit:<NAME$}{}{old}", table::headings(columns(text.width))));
     let mut devices: Vec<&DeviceRates> = storage.devices.iter().collect();
     let order = |d: &DeviceRates| {
         (

@@ -15,6 +15,9 @@ use trainmon_waits::Frame;
 const LITTLE: f64 = 65_536.0;
 /// If storage delivers more than this times what read calls asked for, the rest was read in another way.
 const BEYOND: f64 = 1.05;
+/// Less than this is nothing, percent or a second; and of bytes a second.
+const LEAST: f64 = 0.5;
+const LEAST_BYTES: f64 = 10_240.0;
 /// Interfaces that move less are idle, bytes per second.
 const IDLE: f64 = 1024.0;
 
@@ -35,7 +38,9 @@ pub fn add(text: &mut Text, frame: &Frame, scene: &Scene<'_>) {
             text.missing(&format!("Cannot tell what the job reads: {why}."), fix);
         }
     }
-    let pieces: Vec<_> = pieces(frame).into_iter().map(|piece| (piece, Style::new())).collect();
+    let (pieces, quiet) = pieces(frame);
+    let none = (!quiet.is_empty()).then(|| (format!("none: {}", quiet.join(", ")), theme.dim()));
+    let pieces: Vec<_> = pieces.into_iter().map(|piece| (piece, Style::new())).chain(none).collect();
     text.pieces(" · ", &pieces);
 }
 
@@ -52,55 +57,58 @@ fn cache(chars: f64, bytes: f64, frame: &Frame) -> String {
     let note =
         remote.map_or_else(String::new, |mount| format!(" {} may be missing from both.", fit(&mount.fs_type, 16)));
     if chars < LITTLE && bytes < LITTLE {
-        return format!("The job reads almost nothing: {called} through read calls, {stored} from storage.{note}");
+        return format!("The job reads almost nothing: {called} with read calls, {stored} from storage.{note}");
     }
     if bytes > chars * BEYOND {
         return format!(
-            "{stored} from storage, {called} through read calls: files are mapped, or read ahead of their use.{note}"
+            "The job reads {stored} from storage, mostly through mapped files ({called} with read calls).{note}"
         );
     }
     if frame.storage.mounts.is_empty() {
         return format!(
-            "{called} through read calls, {stored} from storage. No open data file: the rest is page cache, pipes or \
-             sockets."
+            "The job reads {called}, of which {stored} come from storage. No data file is open: the rest is memory, pipes or sockets."
         );
     }
     let hits = format::share(Some((1.0 - bytes / chars).clamp(0.0, 1.0)));
     format!(
-        "{called} through read calls, {stored} from storage: at most {hits} from the page cache (read calls on pipes \
-         and sockets count too).{note}"
+        "The job reads {called}: {stored} from storage, at most {hits} from memory (page cache, pipes, sockets).{note}"
     )
 }
 
-/// The other numbers, each with its name.
-fn pieces(frame: &Frame) -> Vec<String> {
+/// The other numbers, each with its name; what is zero is only named.
+fn pieces(frame: &Frame) -> (Vec<String>, Vec<&'static str>) {
     let (job, host) = (&frame.job, &frame.host);
-    let per_s = |value: Option<f64>| format!("{}/s", format::number(value));
-    let mut pieces = Vec::new();
-    // If the counters cannot be read, the sentence above says so for all of them.
-    if job.read_chars_per_s.is_some() || job.write_bytes_per_s.is_some() {
-        pieces.push(format!("read calls {}", per_s(job.read_calls_per_s)));
-        let (calls, storage) = (format::rate(job.write_chars_per_s), format::rate(job.write_bytes_per_s));
-        pieces.push(format!("written {calls} (to storage {storage})"));
+    let (mut pieces, mut quiet) = (Vec::new(), Vec::new());
+    let per_s = |value: f64| format!("{} a second", format::number(Some(value)));
+    let percent = |value: f64| format!("{} of the time", format::percent(Some(value)));
+    let pages = if job.refaults_per_s.is_some() { "pages read again" } else { "pages read again on this machine" };
+    let pages_per_s = |value: f64| format!("{} pages/s", format::number(Some(value)));
+    let bytes = |value: f64| format::rate(Some(value));
+    let numbers: [(&'static str, Option<f64>, f64, &dyn Fn(f64) -> String); 8] = [
+        ("read calls", job.read_calls_per_s, LEAST, &per_s),
+        ("writes", job.write_chars_per_s, LEAST_BYTES, &bytes),
+        ("writes to storage", job.write_bytes_per_s, LEAST_BYTES, &bytes),
+        ("page faults that read", job.major_faults_per_s, LEAST, &per_s),
+        (pages, job.refaults_per_s.or(host.refaults_per_s), LEAST, &per_s),
+        ("swapped in", host.swap_in_per_s, LEAST, &pages_per_s),
+        ("any task waits for I/O", host.psi_io_some_pct, LEAST, &percent),
+        ("any task waits for memory", host.psi_memory_some_pct, LEAST, &percent),
+    ];
+    for (name, value, least, show) in numbers {
+        match finite(value) {
+            Some(value) if value < least => quiet.push(name),
+            Some(value) => pieces.push(format!("{name} {}", show(value))),
+            None => {}
+        }
     }
-    pieces.push(format!("major faults {}", per_s(job.major_faults_per_s)));
-    pieces.push(match job.refaults_per_s {
-        Some(pages) => format!("pages read again {}", per_s(Some(pages))),
-        None => format!("pages read again {} (host)", per_s(host.refaults_per_s)),
-    });
     let (free, fitted) = (format::bytes(host.memory_available_bytes), format::bytes(host.memory_total_bytes));
     pieces.push(format!("memory available {free} of {fitted}"));
-    let (io, memory) = (format::percent(host.psi_io_some_pct), format::percent(host.psi_memory_some_pct));
-    pieces.push(format!("pressure: io {io}, memory {memory}"));
-    if let Some(swap) = finite(host.swap_in_per_s).filter(|pages| *pages >= 0.5) {
-        pieces.push(format!("swapped in {} pages/s", format::number(Some(swap))));
-    }
     if let Some(limit) = job.memory_limit_bytes {
         let used = format::bytes(job.memory_cgroup_bytes);
-        pieces.push(format!("cgroup memory {used} of {}", format::bytes(Some(limit))));
+        pieces.push(format!("the container uses {used} of {}", format::bytes(Some(limit))));
     }
     match job.io_read_limit {
-        (None, None) => pieces.push("no read limit".to_owned()),
+        (None, None) => quiet.push("limits on reading"),
         (bytes, ops) => {
             let bytes = bytes.map(|b| format::rate(Some(b as f64)));
             let ops = ops.map(|n| format!("{n} reads/s"));
@@ -108,18 +116,18 @@ fn pieces(frame: &Frame) -> Vec<String> {
             pieces.push(format!("cgroup READ LIMIT {}", both.join(", ")));
         }
     }
-    pieces
+    (pieces, quiet)
 }
 
 /// Adds the interfaces on one line, the busiest first, and how many are idle.
 pub fn network(text: &mut Text, frame: &Frame) {
     let host = &frame.host;
-    let total = |rx, tx| format!("in {} out {}", format::mib_s(rx), format::mib_s(tx));
+    let total = |rx, tx| format!("{} in, {} out", format::mib_s(rx), format::mib_s(tx));
     let moved =
         |net: &&NetRates| finite(net.rx_bytes_per_s).unwrap_or(0.0) + finite(net.tx_bytes_per_s).unwrap_or(0.0);
     let mut busy: Vec<_> = host.net.iter().filter(|net| moved(net) >= IDLE).collect();
     busy.sort_by(|a, b| moved(b).total_cmp(&moved(a)));
-    let mut pieces = vec![format!("all {} MiB/s", total(host.net_rx_bytes_per_s, host.net_tx_bytes_per_s))];
+    let mut pieces = vec![format!("{} MiB/s", total(host.net_rx_bytes_per_s, host.net_tx_bytes_per_s))];
     pieces.extend(
         busy.iter().map(|net| format!("{} {}", fit(&net.name, 15), total(net.rx_bytes_per_s, net.tx_bytes_per_s))),
     );

@@ -16,6 +16,8 @@ const LEAST_SHARE: f64 = 0.005;
 const FUNCTIONS_LISTED: usize = 40;
 /// Maximum number of lines listed for a function.
 const LINES_LISTED: usize = 12;
+/// A function with this share of its thread's time is unfolded by default: its lines are what a person looks for.
+const UNFOLDED: f64 = 0.3;
 /// Up to so many ranks are unfolded by default; if there are more, only the first one is.
 const OPEN: usize = 2;
 
@@ -161,7 +163,7 @@ impl Outline<'_> {
         let key = part_of(role, OutlinePart::Function(Arc::clone(file), Arc::clone(name)));
         let line = lines.first().map_or(0, |first| first.line);
         let what = What::Function { share, activity: function.activity(), user: *user, line };
-        if !self.foldable(key.clone(), false, what) {
+        if !self.foldable(key.clone(), share >= UNFOLDED, what) {
             return;
         }
         for line in lines.iter().take(LINES_LISTED) {

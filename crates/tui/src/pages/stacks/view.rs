@@ -15,7 +15,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{List, ListState, StatefulWidget, Widget};
+use ratatui::widgets::{List, Widget};
 
 use super::outline::{OutlinePart, OutlineRow, What};
 use super::recent::{LOOKED_BACK_S, RecentStacks};
@@ -42,9 +42,14 @@ pub fn draw(buf: &mut Buffer, area: Rect, page: &Stacks, scene: &Scene<'_>, top:
     drawn.page = extent.showing(page.selected);
     drawn.hits.push((below, Hit::Row(drawn.page.top)));
     let rows = page.rows.iter().skip(drawn.page.top).take(drawn.page.visible).map(|row| columns.line(row));
-    let list = List::new(rows).highlight_style(scene.theme.selected());
-    let mut state = ListState::default().with_selected(page.selected.checked_sub(drawn.page.top));
-    StatefulWidget::render(list, below, buf, &mut state);
+    Widget::render(List::new(rows), below, buf);
+    let selected = page.selected.checked_sub(drawn.page.top);
+    for at in selected.and_then(|row| below.rows().nth(row)).into_iter().flat_map(Rect::positions) {
+        // A bar keeps its colors.
+        if let Some(cell) = buf.cell_mut(at).filter(|cell| cell.symbol() != "█") {
+            cell.set_style(scene.theme.selected());
+        }
+    }
 }
 
 /// The widths of the columns: before the share (fold mark and two levels), of the share, of an activity's word, and of the
@@ -52,7 +57,7 @@ pub fn draw(buf: &mut Buffer, area: Rect, page: &Stacks, scene: &Scene<'_>, top:
 const BEFORE: usize = 6;
 const SHARE: usize = 5;
 const DOING: usize = 13;
-const WHOSE: usize = 4;
+const WHOSE: usize = 5;
 /// Width of a role's name, its place included.
 const NAME: usize = 31;
 
