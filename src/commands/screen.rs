@@ -28,11 +28,12 @@ use trainmon_diagnosis::history::archive::Limits;
 use trainmon_diagnosis::pipeline::Tick;
 use trainmon_outputs::{json, markdown};
 use trainmon_profiles::account::ProfileAccount;
-use trainmon_tui::job::before::{Before, EarlierRun};
 use trainmon_tui::message::Export;
 use trainmon_tui::pages::Page;
-use trainmon_tui::{App, AppOptions, Effect, Job, Layout, Message, Theme, summary, terminal, theme};
+use trainmon_tui::{App, AppOptions, Effect, Job, Layout, Message, Theme, terminal, theme};
 use trainmon_views::cost::Price;
+use trainmon_views::earlier_run::{Before, EarlierRun};
+use trainmon_views::totals;
 
 /// How much of a recording can be gone back to: a day, packed.
 const RECORDING: Limits = Limits { span: Duration::from_secs(26 * 3600), bytes: 256 << 20 };
@@ -326,7 +327,7 @@ fn what_was_learned(app: &App, price: Option<&Price>, width: usize, ascii: bool)
             lines.push(text::fit(&format!("PID {} {}", job.target.pid, job.target.command), width));
         }
         lines.push(trainmon_views::report::headline(verdict));
-        for (_, line) in job.summary().iter().flat_map(|run| summary::lines(run, &zone, price)) {
+        for (_, line) in job.summary().iter().flat_map(|run| totals::lines(run, &zone, price)) {
             lines.extend(text::wrap(&line, width.saturating_sub(2)).into_iter().map(|line| format!("  {line}")));
         }
     }

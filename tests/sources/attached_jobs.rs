@@ -8,7 +8,7 @@ use trainmon::config::{Call, Settings};
 use trainmon::demo::{DemoJob, python};
 use trainmon::history::archive::Limits;
 use trainmon::jobs::attached::AttachedJobs;
-use trainmon::jobs::candidates::polling::Candidates;
+use trainmon::jobs::candidates::polling::{self, Candidates};
 use trainmon::jobs::session::{Session, block_on};
 use trainmon::jobs::{JobEvent, JobKey, Target};
 use trainmon::tui::{App, AppOptions, Effect, Job, Message};
@@ -101,7 +101,7 @@ fn candidates_come_while_they_are_wanted_and_only_then() {
     let done = block_on(async {
         let mut candidates = Candidates::new(places(&settings));
         assert!(tokio::time::timeout(Duration::from_millis(200), candidates.next()).await.is_err());
-        candidates.want(true);
+        candidates.want(Some(polling::FOR_A_LIST));
         for look in 0..2 {
             // A look may be given up on and taken again: keys come in between.
             let _ = tokio::time::timeout(Duration::from_millis(1), candidates.next()).await;
@@ -109,7 +109,7 @@ fn candidates_come_while_they_are_wanted_and_only_then() {
             let own = std::process::id();
             assert!(list.iter().all(|candidate| candidate.pid != own), "look {look}");
         }
-        candidates.want(false);
+        candidates.want(None);
         assert!(tokio::time::timeout(Duration::from_millis(200), candidates.next()).await.is_err());
         Ok(())
     });

@@ -46,9 +46,35 @@ pub fn percent(share: f64) -> String {
     format!("{:.0}%", (share * 100.0).round() + 0.0)
 }
 
+/// The smallest of 1, 2, 5, 10, 20, 50 … binary units that is at least `v`: the top of a byte-rate axis.
+pub fn nice_bytes(v: f64) -> f64 {
+    let units = (1..=4).map(|power| 1024f64.powi(power));
+    let mut tops =
+        units.flat_map(|unit| [1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0].map(|step| unit * step));
+    tops.find(|top| v <= *top).unwrap_or(1024f64.powi(5))
+}
+
+/// The smallest of 1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10, 12 … or a tenth or hundredth of one that is at least `v`: the top of an
+/// axis of numbers.
+pub fn nice_number(v: f64) -> f64 {
+    const TOPS: [f64; 10] = [1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0];
+    let mut tops = (-2..=12).flat_map(|power| TOPS.map(|step| step * 10f64.powi(power)));
+    tops.find(|top| v <= *top).unwrap_or(1e13)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn axis_tops_are_round() {
+        let mib = 1_048_576.0;
+        assert_eq!(nice_bytes(0.0), 1024.0);
+        assert_eq!(nice_bytes(130.0 * mib), 200.0 * mib);
+        assert_eq!(nice_bytes(600.0 * mib), 1024.0 * mib);
+        assert!(nice_bytes(f64::INFINITY).is_finite());
+        assert!(nice_bytes(f64::NAN).is_finite());
+    }
 
     #[test]
     fn quantiles_interpolate() {

@@ -7,6 +7,8 @@ pub mod environment;
 pub mod interval;
 pub mod logged;
 mod packed;
+pub mod recent_stacks;
+pub mod recent_use;
 pub mod run;
 pub mod step_histogram;
 pub mod step_series;

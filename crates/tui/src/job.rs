@@ -3,23 +3,22 @@
 //! Without a cursor, the newest moment is shown and the charts keep moving. With a cursor, the screen is paused at its
 //! moment while data keeps coming in; in a replay, the cursor plays through the recording.
 
-pub mod before;
-pub mod recent;
 mod replay;
 
 pub use replay::Replay;
 
 use super::format;
-use before::EarlierRun;
 use trainmon_attach::jobs::{JobKey, Target};
 use trainmon_diagnosis::diagnosis::Verdict;
 use trainmon_diagnosis::history::History;
 use trainmon_diagnosis::history::archive::{Archive, Limits, Moment, MomentId};
 use trainmon_diagnosis::history::interval::Interval;
+use trainmon_diagnosis::history::recent_use::RecentUse;
 use trainmon_diagnosis::history::step_series::StepSeries;
 use trainmon_diagnosis::history::totals::Totals;
 use trainmon_diagnosis::pipeline::{Tick, same_cause};
 use trainmon_sample::Sources;
+use trainmon_views::earlier_run::{Before, EarlierRun};
 use trainmon_waits::Frame;
 
 /// How long numbers stay unchanged at low bandwidth, nanoseconds.
@@ -55,11 +54,11 @@ pub struct Job {
     /// Its past.
     pub history: History,
     /// How busy its processes were in the last minutes.
-    pub recent: recent::RecentUse,
+    pub recent: RecentUse,
     /// The steps of its training so far.
     pub steps: StepSeries,
     /// An earlier run to compare with.
-    pub before: Option<before::Before>,
+    pub before: Option<Before>,
     /// The states of the sources.
     pub sources: Sources,
     /// How it ended: `process 1234 ended after 12 m`.

@@ -11,9 +11,10 @@ use crate::job::Job;
 use crate::pages::Page;
 use crate::pages::keys::{Action, key_of};
 use crate::widgets::{Drawn, Hit, Piece, bars, cells, count, write_up};
-use crate::{format, labels, widgets};
+use crate::{format, widgets};
 use trainmon_base::text::{fit, sanitize};
 use trainmon_base::zone;
+use trainmon_views::labels;
 
 /// Width of the bar that shows the position in a replay, cells.
 const PROGRESS: u16 = 16;

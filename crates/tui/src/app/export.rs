@@ -2,13 +2,13 @@
 
 use super::App;
 use super::popup::Popup;
-use crate::labels;
 use crate::message::{Effect, Export};
 use crate::pages::Reply;
 use crate::widgets::{Menu, MenuItem};
 use trainmon_attach::jobs::Target;
 use trainmon_base::text::sanitize;
 use trainmon_diagnosis::diagnosis::verdict::Verdict;
+use trainmon_views::labels;
 use trainmon_views::report::headline;
 
 impl App {

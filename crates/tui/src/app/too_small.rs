@@ -5,9 +5,9 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span, Text};
 use ratatui::widgets::Widget;
 
-use crate::labels::advice_line;
 use crate::widgets::{Scene, card, cells};
 use trainmon_base::text::{fit, sanitize};
+use trainmon_views::labels::advice_line;
 
 /// Minimum width for pages.
 pub const MIN_WIDTH: u16 = 60;

@@ -3,14 +3,14 @@
 use super::App;
 use crate::arrangement::Scale;
 use crate::job::Job;
-use crate::job::before::Before;
 use crate::message::{Effect, Message};
 use crate::pages::Reply;
 use trainmon_attach::jobs::restart::is_same_program;
 use trainmon_attach::jobs::{JobEvent, JobKey};
+use trainmon_views::earlier_run::Before;
 
 /// Most jobs whose past is kept; of more, the oldest that has ended goes.
-const MOST_KEPT: usize = 8;
+const JOBS_KEPT: usize = 8;
 
 impl App {
     pub(super) fn take(&mut self, message: Message) -> Vec<Effect> {
@@ -34,7 +34,7 @@ impl App {
                 let is_same = |earlier: &&Job| is_same_program(&earlier.target.command, &job.target.command);
                 let same = self.jobs.iter().rev().find(is_same);
                 job.before = same.and_then(Job::as_earlier).map(Before::new);
-                if self.jobs.len() >= MOST_KEPT
+                if self.jobs.len() >= JOBS_KEPT
                     && let Some(oldest) = self.jobs.iter().position(|job| job.ended.is_some())
                 {
                     self.jobs.remove(oldest);

@@ -12,11 +12,11 @@ use super::{App, bars, output};
 use crate::jobs::{self, view::JobsScene};
 use crate::pages::keys::{Action, key_of};
 use crate::pages::{Content, Page};
-use crate::summary::{self, SummaryLine};
 use crate::theme;
 use crate::widgets::panel::framed;
 use crate::widgets::{Drawn, PopupBox, Scene, card};
 use trainmon_base::text::wrap;
+use trainmon_views::totals::{self, SummaryLine};
 
 /// Maximum width of the summary of a run.
 const SUMMARY: u16 = 100;
@@ -113,7 +113,7 @@ fn run_summary(buf: &mut Buffer, scene: &Scene<'_>) {
     let Some(run) = scene.job.summary() else { return };
     let [.., body, _] = parts(buf.area, scene);
     let width = SUMMARY.min(body.width.saturating_sub(4));
-    let lines = summary::lines(run, scene.zone, scene.price).into_iter().flat_map(|(line, text)| {
+    let lines = totals::lines(run, scene.zone, scene.price).into_iter().flat_map(|(line, text)| {
         let style = if line == SummaryLine::Advice { scene.theme.strong() } else { Style::new() };
         wrap(&text, usize::from(width.saturating_sub(4))).into_iter().map(move |row| (row, style))
     });

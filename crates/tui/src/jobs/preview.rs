@@ -10,7 +10,6 @@ use super::JobList;
 use crate::charts::{ChartColumns, FilledTimeline};
 use crate::format;
 use crate::job::Job;
-use crate::labels;
 use crate::theme::{Theme, WithLook};
 use crate::widgets::loop_area::{LoopArea, LoopColumns};
 use crate::widgets::{ChartLine, Text, Top, count, write_lines};
@@ -18,6 +17,7 @@ use trainmon_attach::jobs::JobCandidate;
 use trainmon_base::text::sanitize;
 use trainmon_diagnosis::diagnosis::verdict::Class;
 use trainmon_diagnosis::history::timeline::TimelineWindow;
+use trainmon_views::labels;
 
 /// Seconds that the small charts show.
 const PREVIEW_S: f64 = 60.0;

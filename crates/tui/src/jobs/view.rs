@@ -8,13 +8,13 @@ use ratatui::widgets::{Block, Borders, Cell, Clear, Padding, Row, StatefulWidget
 use super::{JobList, JobRow, facts, preview};
 use crate::format;
 use crate::job::Job;
-use crate::labels::{number, short_command};
 use crate::theme::Theme;
 use crate::widgets::{Drawn, Extent, Hit, PopupBox, Prompt, count, write_up};
 use trainmon_attach::jobs::JobKey;
 use trainmon_base::text::{fit, sanitize};
 use trainmon_diagnosis::diagnosis::causes::verdict_name;
 use trainmon_diagnosis::diagnosis::verdict::{Class, Phase};
+use trainmon_views::labels::{number, short_command};
 
 /// Cells of the mark of the job on the screen, of a PID, and of an age.
 const CELLS_OF_MARK: u16 = 1;

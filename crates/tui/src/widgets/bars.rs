@@ -10,8 +10,8 @@ use ratatui::widgets::Widget;
 use super::panel;
 use super::scene::Scene;
 use crate::charts;
-use crate::job::recent::Recent;
 use crate::theme::Look;
+use trainmon_diagnosis::history::recent_use::Recent;
 
 /// Width of a row with everything in it, and of one with too little room for the recent past.
 const ROW_CELLS: u16 = 56;

@@ -11,6 +11,7 @@ use super::text::cells;
 use crate::charts::{self, ChartColumns, FilledTimeline, TimeRuler};
 use crate::format;
 use crate::theme::{Look, WithLook};
+use trainmon_base::stats;
 use trainmon_base::text::fit;
 use trainmon_base::zone;
 use trainmon_diagnosis::diagnosis::verdict::Class;
@@ -39,7 +40,7 @@ impl Top {
                 (top, format!("{top}%"))
             }
             Self::Bytes => {
-                let max = charts::nice_bytes(f64::from(max));
+                let max = stats::nice_bytes(f64::from(max));
                 (max as f32, format!("{}/s", format::short_bytes(max)))
             }
         }

@@ -33,7 +33,7 @@ fn place(part: LoopPart) -> usize {
 }
 
 /// A part with less of the area is hardly seen.
-const LEAST_VISIBLE: f32 = 0.02;
+const LEAST_OF_AREA: f32 = 0.02;
 
 /// Fewest columns of a quarter whose step times are compared.
 const LEAST_QUARTER: usize = 5;
@@ -151,7 +151,7 @@ impl LoopColumns {
     pub fn visible(&self) -> impl Iterator<Item = LoopPart> {
         let sum = |at: usize| self.columns.iter().filter_map(move |column| column.shares.get(at)).sum::<f32>();
         let whole: f32 = (0..PARTS.len()).map(sum).sum();
-        PARTS.into_iter().enumerate().filter(move |(at, _)| sum(*at) > LEAST_VISIBLE * whole).map(|(_, part)| part)
+        PARTS.into_iter().enumerate().filter(move |(at, _)| sum(*at) > LEAST_OF_AREA * whole).map(|(_, part)| part)
     }
 
     /// The longest step time, ms; `None` where no steps are counted.

@@ -14,9 +14,10 @@ use super::loop_area::{LoopArea, LoopColumns};
 use super::panel::{Panel, edges, framed};
 use super::scene::Scene;
 use super::text::{count, write_lines};
-use crate::charts::{self, ChartColumns, FilledTimeline, VerdictBand};
+use crate::charts::{ChartColumns, FilledTimeline, VerdictBand};
 use crate::format;
 use crate::theme::WithLook;
+use trainmon_base::stats;
 use trainmon_base::text::fit;
 use trainmon_diagnosis::diagnosis::Verdict;
 use trainmon_diagnosis::diagnosis::loop_parts::LoopPart;
@@ -96,7 +97,7 @@ impl Tile {
                 columns.begin_with(parts);
                 let before_ms = scene.job.before.as_ref().and_then(|before| before.run.step_ms());
                 let longest = columns.longest_ms().map(f64::from);
-                let top_ms = longest.map(|ms| charts::nice_number(ms.max(before_ms.unwrap_or(0.0))));
+                let top_ms = longest.map(|ms| stats::nice_number(ms.max(before_ms.unwrap_or(0.0))));
                 let (verdict, top) = (scene.verdict(), top_ms.map(|ms| ms as f32));
                 LoopArea { columns: &columns, verdict, top_ms: top, theme }.render(stack, buf);
                 if let (Some(step_ms), Some(top_ms)) = (before_ms, top_ms) {

@@ -4,12 +4,12 @@
 use ratatui::style::Style;
 
 use crate::format;
-use crate::labels::{self, number, whole_percent};
 use crate::theme::Theme;
 use crate::widgets::table::{self, Column};
 use crate::widgets::{Scroll, Text, side_by_side};
 use trainmon_base::text::fit;
 use trainmon_rates::other_processes::OtherProcessRates;
+use trainmon_views::labels::{self, number, whole_percent};
 use trainmon_waits::Frame;
 
 /// Minimum widths for two and three lists side by side.

@@ -8,11 +8,11 @@
 //! ```
 
 mod cores;
-mod facts;
 mod lists;
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use ratatui::style::Style;
 use ratatui::text::Span;
 use ratatui::widgets::Widget;
 
@@ -20,6 +20,7 @@ use super::Content;
 use crate::widgets::tile::Tile;
 use crate::widgets::{ChartLine, Drawn, Scene, Text, Top, scrolled};
 use trainmon_diagnosis::diagnosis::verdict::Class;
+use trainmon_views::cpu_facts;
 
 /// It keeps no state.
 #[derive(Debug, Clone, Copy, Default)]
@@ -33,7 +34,9 @@ impl Content for Cpu {
             return;
         };
         let mut facts = Text::new(area.width, theme);
-        facts.pieces(" · ", &facts::pieces(frame, theme));
+        let style = |limits| if limits { theme.warning() } else { Style::new() };
+        let told = cpu_facts::facts(frame).into_iter().map(|(text, limits)| (text, style(limits)));
+        facts.pieces(" · ", &told.collect::<Vec<_>>());
         scrolled(buf, area, top, drawn, |page| {
             page.lines(&facts.lines);
             let (shown, rows) = shown(area);

@@ -13,7 +13,6 @@ use ratatui::text::Line;
 
 use super::Content;
 use crate::format;
-use crate::labels::{advice_line, taken};
 use crate::widgets::table::{self, Column};
 use crate::widgets::{Drawn, Piece, Scene, Text, cells, count, scrolled};
 use trainmon_base::text::{fit, sanitize, wrap};
@@ -21,6 +20,7 @@ use trainmon_base::zone;
 use trainmon_diagnosis::diagnosis::Side;
 use trainmon_diagnosis::diagnosis::loop_parts::LEAST_LISTED;
 use trainmon_diagnosis::diagnosis::verdict::{Class, Evidence, Rank, Verdict};
+use trainmon_views::labels::{advice_line, taken};
 
 /// Maximum entries of any list: no real verdict has more, but a hand-made one may.
 const MOST_FINDINGS: usize = 64;

@@ -3,16 +3,14 @@
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use super::labels;
-use crate::labels::{number as shown, used_of};
 use crate::theme::{ColorSlot, Look, Theme};
 use crate::widgets::{Piece, cells, count, piece_lines};
 use crate::{charts, format};
 use trainmon_base::text::{fit, sanitize};
 use trainmon_rates::frame::GpuRates;
+use trainmon_views::gpu_words;
+use trainmon_views::labels::{number as shown, used_of};
 use trainmon_waits::Frame;
-
-const GIB: f64 = 1_073_741_824.0;
 
 /// Width of number and mark at the start.
 const NUMBER: u16 = 5;
@@ -36,24 +34,24 @@ pub fn line(width: u16, gpu: &GpuRates, frame: &Frame, theme: Theme) -> Line<'st
         format::percent(gpu.utilization_pct),
         format::percent(gpu.job_utilization_pct),
         used_of(gpu.memory_used_bytes, gpu.memory_total_bytes),
-        watts(gpu),
-        celsius(gpu),
+        gpu_words::watts(gpu),
+        gpu_words::celsius(gpu),
         shown(gpu.sm_clock_mhz),
     );
     let mut line = Line::from(number(gpu, theme));
     line.extend(parts_bar(BAR, shares_of_use(gpu), gpu, theme));
     line.push_span(Span::styled(text, style));
-    let idle_or_worse = gpu.lost || labels::is_idle(gpu) && gpu.attached;
+    let idle_or_worse = gpu.lost || gpu_words::is_idle(gpu) && gpu.attached;
     let style = if idle_or_worse { theme.warning() } else { theme.dim() };
     let room = usize::from(width).saturating_sub(line.width());
-    line.push_span(Span::styled(fit(&labels::state(gpu, frame), room), style));
+    line.push_span(Span::styled(fit(&gpu_words::state(gpu, frame), room), style));
     line
 }
 
 /// A GPU in so many lines of `width` cells: its name and state, two bars, and as many numbers as fit.
 pub fn dense(width: u16, lines: u16, gpu: &GpuRates, frame: &Frame, theme: Theme) -> Vec<Line<'static>> {
-    let state = labels::state(gpu, frame);
-    let alarm = gpu.lost || gpu.attached && (labels::is_idle(gpu) || labels::throttled(gpu).next().is_some());
+    let state = gpu_words::state(gpu, frame);
+    let alarm = gpu.lost || gpu.attached && (gpu_words::is_idle(gpu) || gpu_words::throttled(gpu).next().is_some());
     // The state matters more than the name, which keeps a third.
     let room = usize::from(width.saturating_sub(NUMBER));
     let state = fit(&state, room.saturating_sub(usize::from(width / 3)));
@@ -86,6 +84,12 @@ pub fn rows(gpu: &GpuRates, width: u16) -> u16 {
 fn number(gpu: &GpuRates, theme: Theme) -> Span<'static> {
     let text = format!("{:>3}{} ", gpu.index, if gpu.attached { '*' } else { ' ' });
     Span::styled(text, if gpu.attached { theme.strong() } else { theme.dim() })
+}
+
+/// The numbers of a GPU, the most useful first.
+fn numbers(gpu: &GpuRates, width: u16, style: Style) -> Vec<Piece> {
+    let uuid = gpu.uuid.as_deref().filter(|_| width >= WITH_UUID).map(|uuid| sanitize(uuid).into_owned());
+    gpu_words::numbers(gpu).into_iter().chain(uuid).map(|text| (text, style)).collect()
 }
 
 /// Use on the left half of a row, memory on the right half.
@@ -142,64 +146,4 @@ fn parts_bar(width: u16, shares: [Option<f64>; 2], gpu: &GpuRates, theme: Theme)
     let own = own.unwrap_or(if gpu.attached { used } else { 0.0 }).clamp(0.0, used);
     let [ours, others, free] = PARTS;
     charts::split(width, &[(ours, own), (others, used - own), (free, 1.0 - used)], theme)
-}
-
-/// The numbers of a GPU, the most useful first. Values that were not measured are dashes; rare ones are left out.
-fn numbers(gpu: &GpuRates, width: u16, style: Style) -> Vec<Piece> {
-    let mut numbers = vec![
-        if gpu.power_w.is_none() && gpu.power_limit_w.is_none() { "– W".to_owned() } else { watts(gpu) },
-        celsius(gpu),
-        match gpu.clock_event_reasons {
-            None => "throttling –".to_owned(),
-            Some(0) => "not throttled".to_owned(),
-            Some(_) => format!("clock limited by: {}", labels::throttled(gpu).collect::<Vec<_>>().join(", ")),
-        },
-        format!("clock {} of {} MHz", shown(gpu.sm_clock_mhz), shown(gpu.sm_clock_max_mhz)),
-        format!("memory clock {} of {} MHz", shown(gpu.memory_clock_mhz), shown(gpu.memory_clock_max_mhz)),
-        pcie(gpu),
-    ];
-    if gpu.sm_active_pct.or(gpu.tensor_active_pct).or(gpu.dram_active_pct).is_some() {
-        let [sm, tensor, dram] = [gpu.sm_active_pct, gpu.tensor_active_pct, gpu.dram_active_pct].map(format::percent);
-        numbers.push(format!("SMs active {sm}, tensor cores {tensor}, memory {dram} of the time"));
-    }
-    numbers.push(format!("reads or writes its memory {} of the time", format::percent(gpu.memory_utilization_pct)));
-    for (name, pct) in [("encoder", gpu.encoder_pct), ("decoder", gpu.decoder_pct)] {
-        numbers.extend(pct.filter(|pct| *pct > 0).map(|pct| format!("{name} {pct}%")));
-    }
-    if width >= WITH_UUID {
-        numbers.extend(gpu.uuid.as_deref().map(|uuid| sanitize(uuid).into_owned()));
-    }
-    numbers.into_iter().map(|text| (text, style)).collect()
-}
-
-/// `PCIe 1.2 in, 0.11 out of 25 GiB/s (4×16)`: generation and lanes. If the link is below what GPU and slot support, as on an idle
-/// GPU, that is said as well: `(1×16, 4×16 possible)`.
-fn pcie(gpu: &GpuRates) -> String {
-    let link = |generation: Option<u32>, width: Option<u32>| match (generation, width) {
-        (None, None) => None,
-        (generation, width) => Some(format!("{}×{}", shown(generation), shown(width))),
-    };
-    let now = link(gpu.pcie_generation, gpu.pcie_width);
-    let most = link(gpu.pcie_generation_max, gpu.pcie_width_max);
-    let trained = match (now, most) {
-        (Some(now), Some(most)) if now != most => format!(" ({now}, {most} possible)"),
-        (Some(link), _) | (None, Some(link)) => format!(" ({link})"),
-        (None, None) => String::new(),
-    };
-    let gib = |bytes: Option<f64>| format::number(bytes.map(|bytes| bytes / GIB));
-    let (rx, tx) = (gib(gpu.pcie_rx_bytes_per_s), gib(gpu.pcie_tx_bytes_per_s));
-    let capacity = gpu.pcie_capacity_bytes_per_s.map(|bytes| format!(" of {}", gib(Some(bytes))));
-    format!("PCIe {rx} in, {tx} out{} GiB/s{trained}", capacity.unwrap_or_default())
-}
-
-fn watts(gpu: &GpuRates) -> String {
-    match gpu.power_limit_w {
-        Some(limit) => format!("{}/{} W", format::number(gpu.power_w), format::number(Some(limit))),
-        None if gpu.power_w.is_some() => format!("{} W", format::number(gpu.power_w)),
-        None => format::UNMEASURED.to_owned(),
-    }
-}
-
-fn celsius(gpu: &GpuRates) -> String {
-    gpu.temperature_c.map_or_else(|| "– °C".to_owned(), |celsius| format!("{celsius} °C"))
 }

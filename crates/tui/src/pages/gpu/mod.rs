@@ -11,8 +11,6 @@
 
 mod absent;
 mod device;
-mod facts;
-mod labels;
 mod plan;
 mod processes;
 
@@ -27,11 +25,12 @@ use crate::format;
 use crate::theme::{Look, WithLook};
 use crate::widgets::panel::Panel;
 use crate::widgets::tile::{Body, Tile};
-use crate::widgets::{ChartLine, Drawn, Scene, Scroll, Text, Top, beside, count, scrolled};
+use crate::widgets::{ChartLine, Drawn, Piece, Scene, Scroll, Text, Top, beside, count, scrolled};
 use plan::GpuPlan;
 use trainmon_diagnosis::diagnosis::verdict::Class;
 use trainmon_diagnosis::history::timeline::{GPUS, TimelinePoint};
 use trainmon_rates::frame::GpuRates;
+use trainmon_views::gpu_words;
 use trainmon_waits::Frame;
 
 /// The means of the job's GPUs, each with the whole that its value is a share of.
@@ -55,10 +54,10 @@ impl Content for Gpu {
 
 fn devices(page: &mut Scroll<'_>, frame: &Frame, scene: &Scene<'_>) {
     let (area, theme) = (page.area, scene.theme);
-    let mut facts = Text::new(area.width, theme);
-    facts.pieces(" · ", &facts::pieces(frame, scene, area.width));
-    let plan = GpuPlan::new(frame, area, facts.lines.len(), processes::rows(frame));
-    page.lines(&facts.lines);
+    let mut text = Text::new(area.width, theme);
+    text.pieces(" · ", &facts(frame, scene, area.width));
+    let plan = GpuPlan::new(frame, area, text.lines.len(), processes::rows(frame));
+    page.lines(&text.lines);
     if plan.gpu_rows == 1 {
         page.lines(&[device::heading(plan.text_width, theme)]);
     }
@@ -85,6 +84,18 @@ fn devices(page: &mut Scroll<'_>, frame: &Frame, scene: &Scene<'_>) {
         None => timelines(page, &plan, frame, scene),
     }
     processes::draw(page, frame, theme);
+}
+
+/// The facts about all GPUs, problems first.
+fn facts(frame: &Frame, scene: &Scene<'_>, width: u16) -> Vec<Piece> {
+    let theme = scene.theme;
+    let style = |is_problem| if is_problem { theme.warning() } else { theme.dim() };
+    let told = gpu_words::facts(frame, &scene.job.sources.gpu);
+    // Narrow lists of many GPUs have it in their heading.
+    let [own, others, _] = device::PARTS.map(|part| theme.key(part));
+    let legend = (frame.gpus.len() <= 2 || width >= 100).then(|| format!("{own} this job {others} others"));
+    let legend = legend.map(|text| (text, theme.dim()));
+    told.into_iter().map(|(text, is_problem)| (text, style(is_problem))).chain(legend).collect()
 }
 
 /// Use of each GPU over time.

@@ -1,140 +1,36 @@
-//! What the job reads, how much of it comes from storage, and other signs that storage or memory is short.
+//! The sentence on what the job reads, and the numbers below it.
 
 use ratatui::style::Style;
 
 use super::cause;
-use crate::format;
 use crate::widgets::{Scene, Text};
 use trainmon_base::text::fit;
 use trainmon_diagnosis::diagnosis::verdict::Subject;
-use trainmon_rates::frame::NetRates;
-use trainmon_sample::MountKind;
+use trainmon_views::storage_facts;
 use trainmon_waits::Frame;
 
-/// Below so many bytes per second the page cache is not mentioned: logs and libraries read more than that.
-const LITTLE: f64 = 65_536.0;
-/// If storage delivers more than this times what read calls asked for, the rest was read in another way.
-const BEYOND: f64 = 1.05;
-/// Less than this is nothing, percent or a second; and of bytes a second.
-const LEAST: f64 = 0.5;
-const LEAST_BYTES: f64 = 10_240.0;
-/// Interfaces that move less are idle, bytes per second.
-const IDLE: f64 = 1024.0;
-
-/// Adds the sentence about the page cache, and the other numbers below it.
+/// Adds them.
 pub fn add(text: &mut Text, frame: &Frame, scene: &Scene<'_>) {
-    let (job, theme) = (&frame.job, scene.theme);
-    match (finite(job.read_chars_per_s), finite(job.read_bytes_per_s)) {
-        (Some(chars), Some(bytes)) => text.wrapped("", 0, &cache(chars, bytes, frame), theme.strong()),
-        _ if frame.seconds <= 0.0 => text.wrapped("", 0, "Rates need a second sample.", Style::new()),
-        (None, Some(bytes)) => {
-            let reads = format!("The job reads {} from storage.", format::rate(Some(bytes)));
-            text.wrapped("", 0, &reads, theme.strong());
-        }
-        _ => {
+    let theme = scene.theme;
+    match storage_facts::reads(frame) {
+        Some(reads) => text.wrapped("", 0, &reads, theme.strong()),
+        None => {
             let told = scene.not_seen(Subject::Io);
             let why = told.map_or("cannot read its counters", |missing| cause(&missing.why));
             let fix = told.and_then(|missing| missing.fix.as_deref());
             text.missing(&format!("Cannot tell what the job reads: {why}."), fix);
         }
     }
-    let (pieces, quiet) = pieces(frame);
-    let none = (!quiet.is_empty()).then(|| (format!("none: {}", quiet.join(", ")), theme.dim()));
-    let pieces: Vec<_> = pieces.into_iter().map(|piece| (piece, Style::new())).chain(none).collect();
-    text.pieces(" · ", &pieces);
+    let (numbers, quiet) = storage_facts::numbers(frame);
+    text.pieces(" · ", &numbers.into_iter().map(|number| (number, Style::new())).collect::<Vec<_>>());
+    if !quiet.is_empty() {
+        text.line(&fit(&format!("none: {}", quiet.join(", ")), text.width), theme.dim());
+    }
 }
 
-fn finite(value: Option<f64>) -> Option<f64> {
-    value.filter(|v| v.is_finite())
-}
-
-/// Read calls against storage. They include reads on pipes and sockets, so the page cache's part is an upper bound.
-fn cache(chars: f64, bytes: f64, frame: &Frame) -> String {
-    let (called, stored) = (format::rate(Some(chars)), format::rate(Some(bytes)));
-    // Some of these file systems count what their server sends as read from storage, others do not.
-    let remote = |kind| matches!(kind, MountKind::Network | MountKind::Fuse);
-    let remote = frame.storage.mounts.iter().find(|mount| remote(mount.kind));
-    let note =
-        remote.map_or_else(String::new, |mount| format!(" {} may be missing from both.", fit(&mount.fs_type, 16)));
-    if chars < LITTLE && bytes < LITTLE {
-        return format!("The job reads almost nothing: {called} with read calls, {stored} from storage.{note}");
-    }
-    if bytes > chars * BEYOND {
-        return format!(
-            "The job reads {stored} from storage, mostly through mapped files ({called} with read calls).{note}"
-        );
-    }
-    if frame.storage.mounts.is_empty() {
-        return format!(
-            "The job reads {called}, of which {stored} come from storage. No data file is open: the rest is memory, pipes or sockets."
-        );
-    }
-    let hits = format::share(Some((1.0 - bytes / chars).clamp(0.0, 1.0)));
-    format!(
-        "The job reads {called}: {stored} from storage, at most {hits} from memory (page cache, pipes, sockets).{note}"
-    )
-}
-
-/// The other numbers, each with its name; what is zero is only named.
-fn pieces(frame: &Frame) -> (Vec<String>, Vec<&'static str>) {
-    let (job, host) = (&frame.job, &frame.host);
-    let (mut pieces, mut quiet) = (Vec::new(), Vec::new());
-    let per_s = |value: f64| format!("{} a second", format::number(Some(value)));
-    let percent = |value: f64| format!("{} of the time", format::percent(Some(value)));
-    let pages = if job.refaults_per_s.is_some() { "pages read again" } else { "pages read again on this machine" };
-    let pages_per_s = |value: f64| format!("{} pages/s", format::number(Some(value)));
-    let bytes = |value: f64| format::rate(Some(value));
-    let numbers: [(&'static str, Option<f64>, f64, &dyn Fn(f64) -> String); 8] = [
-        ("read calls", job.read_calls_per_s, LEAST, &per_s),
-        ("writes", job.write_chars_per_s, LEAST_BYTES, &bytes),
-        ("writes to storage", job.write_bytes_per_s, LEAST_BYTES, &bytes),
-        ("page faults that read", job.major_faults_per_s, LEAST, &per_s),
-        (pages, job.refaults_per_s.or(host.refaults_per_s), LEAST, &per_s),
-        ("swapped in", host.swap_in_per_s, LEAST, &pages_per_s),
-        ("any task waits for I/O", host.psi_io_some_pct, LEAST, &percent),
-        ("any task waits for memory", host.psi_memory_some_pct, LEAST, &percent),
-    ];
-    for (name, value, least, show) in numbers {
-        match finite(value) {
-            Some(value) if value < least => quiet.push(name),
-            Some(value) => pieces.push(format!("{name} {}", show(value))),
-            None => {}
-        }
-    }
-    let (free, fitted) = (format::bytes(host.memory_available_bytes), format::bytes(host.memory_total_bytes));
-    pieces.push(format!("memory available {free} of {fitted}"));
-    if let Some(limit) = job.memory_limit_bytes {
-        let used = format::bytes(job.memory_cgroup_bytes);
-        pieces.push(format!("the container uses {used} of {}", format::bytes(Some(limit))));
-    }
-    match job.io_read_limit {
-        (None, None) => quiet.push("limits on reading"),
-        (bytes, ops) => {
-            let bytes = bytes.map(|b| format::rate(Some(b as f64)));
-            let ops = ops.map(|n| format!("{n} reads/s"));
-            let both: Vec<String> = bytes.into_iter().chain(ops).collect();
-            pieces.push(format!("cgroup READ LIMIT {}", both.join(", ")));
-        }
-    }
-    (pieces, quiet)
-}
-
-/// Adds the interfaces on one line, the busiest first, and how many are idle.
+/// Adds the interfaces on one line.
 pub fn network(text: &mut Text, frame: &Frame) {
-    let host = &frame.host;
-    let total = |rx, tx| format!("{} in, {} out", format::mib_s(rx), format::mib_s(tx));
-    let moved =
-        |net: &&NetRates| finite(net.rx_bytes_per_s).unwrap_or(0.0) + finite(net.tx_bytes_per_s).unwrap_or(0.0);
-    let mut busy: Vec<_> = host.net.iter().filter(|net| moved(net) >= IDLE).collect();
-    busy.sort_by(|a, b| moved(b).total_cmp(&moved(a)));
-    let mut pieces = vec![format!("{} MiB/s", total(host.net_rx_bytes_per_s, host.net_tx_bytes_per_s))];
-    pieces.extend(
-        busy.iter().map(|net| format!("{} {}", fit(&net.name, 15), total(net.rx_bytes_per_s, net.tx_bytes_per_s))),
-    );
-    let idle = host.net.len() - busy.len();
-    if idle > 0 {
-        pieces.push(format!("{idle} idle"));
-    }
-    let line = fit(&pieces.join(" · "), text.width.saturating_sub(9));
-    text.spans([("Network  ".to_owned(), text.theme.strong()), (line, Style::new())]);
+    let name = "Network  ";
+    let line = fit(&storage_facts::network(frame), text.width.saturating_sub(name.len()));
+    text.spans([(name.to_owned(), text.theme.strong()), (line, Style::new())]);
 }

@@ -5,12 +5,12 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
 use crate::format;
-use crate::job::recent::Recent;
-use crate::labels::whole_percent;
 use crate::theme::Look;
 use crate::widgets::panel::Panel;
 use crate::widgets::{Scene, bars};
 use trainmon_diagnosis::diagnosis::loop_parts;
+use trainmon_diagnosis::history::recent_use::Recent;
+use trainmon_views::labels::whole_percent;
 use trainmon_views::ranks;
 use trainmon_waits::Frame;
 use trainmon_waits::frame::RankRates;

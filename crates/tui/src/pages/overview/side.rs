@@ -5,13 +5,14 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
+use crate::format;
 use crate::widgets::panel::Panel;
 use crate::widgets::tile::{self, Body, Tile};
 use crate::widgets::{Scene, cells, count};
-use crate::{format, labels};
 use trainmon_base::text::{fit, sanitize, wrap};
 use trainmon_diagnosis::diagnosis::verdict::Hottest;
 use trainmon_views::chain::rows;
+use trainmon_views::labels;
 use trainmon_waits::Frame;
 
 /// Maximum number of functions of the loop and of the workers.

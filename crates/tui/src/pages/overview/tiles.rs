@@ -2,12 +2,12 @@
 
 use ratatui::style::Style;
 
+use crate::format;
 use crate::theme::Look;
 use crate::widgets::loop_area::LoopColumns;
 use crate::widgets::panel::Panel;
 use crate::widgets::tile::{Body, Tile};
 use crate::widgets::{ChartLine, Piece, Scene, Top};
-use crate::{format, labels};
 use trainmon_base::stats::mean;
 use trainmon_base::text::{fit, sanitize};
 use trainmon_diagnosis::diagnosis::loop_parts::{LoopPart, parts};
@@ -15,6 +15,7 @@ use trainmon_diagnosis::diagnosis::verdict::{Class, Missing, Subject, Verdict};
 use trainmon_diagnosis::history::timeline;
 use trainmon_rates::frame::GpuRates;
 use trainmon_sample::{SourceState, SourceStatus};
+use trainmon_views::labels;
 use trainmon_views::{ranks, stages};
 use trainmon_waits::Frame;
 
@@ -110,7 +111,7 @@ fn loop_panel(shorter: u8, legend: &[(LoopPart, Option<f64>)], trend: Option<Str
             false => part.word(),
         };
         let value = share.map_or_else(String::new, |share| format!(" {:>SHARE_CELLS$}", format::share(Some(share))));
-        // Neighbors of one color share their key.
+        // Parts of one color side by side share their key.
         let key = if last == Some(look) { String::new() } else { format!("{} ", theme.key(look)) };
         last = Some(look);
         panel = panel.with(format!("{key}{word}{value}"), theme.style(look));
@@ -260,14 +261,14 @@ fn busiest_other(frame: &Frame) -> Option<String> {
     let processes = frame.other_processes.as_ref()?.processes.iter().filter(|process| !process.own);
     let busiest = processes.max_by(|a, b| a.cpu_pct.total_cmp(&b.cpu_pct))?;
     let cpus = busiest.cpu_pct / 100.0;
-    let name = fit(&sanitize(&busiest.comm), NAME_CELLS);
+    let name = fit(&sanitize(&busiest.comm), COMM_CELLS);
     (cpus >= WORTH_A_NAME).then(|| format!(" ({name} {})", format::number(Some(cpus))))
 }
 
 /// A process that uses less than this of a CPU holds nothing up.
 const WORTH_A_NAME: f64 = 0.2;
 /// The length of a name in the kernel, comm in proc(5).
-const NAME_CELLS: usize = 15;
+const COMM_CELLS: usize = 15;
 
 fn storage(frame: &Frame, scene: &Scene<'_>) -> Tile {
     let (storage, host) = (&frame.storage, &frame.host);

@@ -5,11 +5,11 @@ use ratatui::style::Style;
 
 use super::Processes;
 use crate::format;
-use crate::labels::{self, number, process_state, split};
 use crate::widgets::{Drawn, PopupBox, Scene};
 use trainmon_base::text::{sanitize, wrap};
 use trainmon_rates::frame::ProcessRates;
 use trainmon_rates::threads::ThreadRates;
+use trainmon_views::labels::{self, number, process_state, split};
 use trainmon_waits::Frame;
 use trainmon_waits::frame::{RankRates, WorkerRates};
 

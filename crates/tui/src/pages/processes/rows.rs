@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use super::order::{self, Sort};
 use super::tree::{self, Branch};
-use crate::labels;
 use crate::widgets::prompt::is_in;
 use trainmon_diagnosis::diagnosis::verdict::Verdict;
 use trainmon_rates::frame::ProcessRates;
 use trainmon_rates::threads::ThreadRates;
 use trainmon_sample::ProcessId;
 use trainmon_views::activity;
+use trainmon_views::labels;
 use trainmon_waits::Frame;
 
 /// A row of the table.

@@ -3,13 +3,13 @@
 use rustix::process::Signal;
 
 use super::order;
-use crate::labels;
 use crate::message::Effect;
 use crate::pages::Reply;
 use crate::widgets::{Confirm, Menu, MenuItem, Scene};
 use trainmon_base::text::fit;
 use trainmon_rates::frame::ProcessRates;
 use trainmon_sample::ProcessRole;
+use trainmon_views::labels;
 
 /// Width of the command line in a question.
 const COMMAND: usize = 60;

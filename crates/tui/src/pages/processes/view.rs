@@ -12,14 +12,14 @@ use super::order::{self, Sort};
 use super::rows::{ProcessRow, ProcessTable};
 use super::tree::Branch;
 use crate::format;
-use crate::job::recent::Recent;
-use crate::labels::{self, number, short_command};
 use crate::theme::Theme;
 use crate::widgets::{Drawn, Extent, Hit, Scene, bars, cells};
 use trainmon_base::text::fit;
+use trainmon_diagnosis::history::recent_use::Recent;
 use trainmon_rates::frame::ProcessRates;
 use trainmon_rates::threads::ThreadRates;
 use trainmon_sample::ThreadRole;
+use trainmon_views::labels::{self, number, short_command};
 
 /// Rows above the processes: the line that says what is shown, and the headings.
 const ABOVE: u16 = 2;

@@ -13,13 +13,13 @@ use super::Profile;
 use super::gpus::PartBars;
 use super::step::StepView;
 use super::table::ShownTable;
-use crate::labels::taken;
 use crate::theme::Theme;
 use crate::widgets::panel::{self, Panel, framed};
 use crate::widgets::{self, card};
 use crate::widgets::{Drawn, Hit, Piece, Scene, Text, cells, count, piece_lines, write_lines};
 use trainmon_base::text::sanitize;
 use trainmon_profiles::account::ProfileAccount;
+use trainmon_views::labels::taken;
 use trainmon_views::profile_sections;
 
 /// Narrowest table that has its names in full.

@@ -7,7 +7,6 @@ use ratatui::text::Line;
 
 use super::Content;
 use crate::format;
-use crate::summary::{self, SummaryLine};
 use crate::theme::WithLook;
 use crate::widgets::table::{self, Column};
 use crate::widgets::{Drawn, Scene, Text, bars, count, scrolled};
@@ -18,6 +17,7 @@ use trainmon_diagnosis::diagnosis::verdict::Class;
 use trainmon_diagnosis::history::archive::MomentId;
 use trainmon_diagnosis::history::step_histogram::StepHistogram;
 use trainmon_diagnosis::history::totals::Totals;
+use trainmon_views::totals::{self, SummaryLine};
 
 /// Maximum number of verdict changes listed.
 const CHANGES: usize = 100;
@@ -53,7 +53,7 @@ impl Content for Run {
         // Two of its lines are shown as bars below.
         let is_bars = |line| matches!(line, SummaryLine::Classes | SummaryLine::Activities);
         for (line, words) in
-            summary::lines(run, scene.zone, scene.price).into_iter().filter(|(line, _)| !is_bars(*line))
+            totals::lines(run, scene.zone, scene.price).into_iter().filter(|(line, _)| !is_bars(*line))
         {
             text.wrapped("", 2, &words, if line == SummaryLine::Advice { theme.strong() } else { Style::new() });
         }

@@ -7,7 +7,6 @@
 mod absent;
 mod activity;
 mod outline;
-mod recent;
 mod view;
 
 use std::collections::HashSet;
@@ -19,7 +18,8 @@ use super::action::Action;
 use super::{Content, Reply};
 use crate::widgets::{Drawn, Hit, Scene};
 use outline::{OutlineKey, OutlineRow};
-use recent::{RecentStacks, Unpacked};
+use trainmon_attach::jobs::JobKey;
+use trainmon_diagnosis::history::recent_stacks::{RecentStacks, Unpacked};
 
 /// Maximum number of stored folds; only a job that never stops starting new processes needs more.
 const FOLDS: usize = 4096;
@@ -36,7 +36,8 @@ pub struct Stacks {
     turned: HashSet<OutlineKey>,
     /// Whether a person has selected a line; until then, the first line is selected.
     chosen: bool,
-    unpacked: Unpacked,
+    /// What is unpacked of which job.
+    unpacked: (JobKey, Unpacked),
 }
 
 impl Content for Stacks {
@@ -45,7 +46,12 @@ impl Content for Stacks {
     }
 
     fn refresh(&mut self, scene: &Scene<'_>) {
-        self.recent = RecentStacks::gather(scene.job, &mut self.unpacked);
+        let (job, (key, unpacked)) = (scene.job, &mut self.unpacked);
+        if *key != job.key {
+            (*key, *unpacked) = (job.key, Unpacked::default());
+        }
+        let gather = |shown| RecentStacks::gather(shown, job.archive(), unpacked);
+        self.recent = job.shown().map(gather).unwrap_or_default();
         self.list(scene);
     }
 

@@ -3,10 +3,10 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::recent::{Function, RecentStacks, Sum};
 use crate::format;
 use crate::job::Job;
 use trainmon_diagnosis::diagnosis::verdict::Hottest;
+use trainmon_diagnosis::history::recent_stacks::{Function, RecentStacks, Sum};
 use trainmon_sample::ProcessId;
 use trainmon_waits::stacks::{Activities, Activity};
 
@@ -16,8 +16,6 @@ const LEAST_SHARE: f64 = 0.005;
 const FUNCTIONS_LISTED: usize = 40;
 /// Maximum number of lines listed for a function.
 const LINES_LISTED: usize = 12;
-/// A function with this share of its thread's time is unfolded by default: its lines are what a person looks for.
-const UNFOLDED: f64 = 0.3;
 /// Up to so many ranks are unfolded by default; if there are more, only the first one is.
 const OPEN: usize = 2;
 
@@ -145,8 +143,9 @@ impl Outline<'_> {
         self.push(part_of(&key, OutlinePart::Activities), What::Activities(sum.main, sum.share(sum.validation)));
         let shares = sum.functions.iter().map(|function| (function, sum.share(function.samples)));
         let listed: Vec<_> = shares.take(FUNCTIONS_LISTED).take_while(|(_, share)| *share >= LEAST_SHARE).collect();
-        for (function, share) in &listed {
-            self.function(&key, sum, function, *share);
+        for (place, (function, share)) in listed.iter().enumerate() {
+            // The lines of the first are what a person looks for.
+            self.function(&key, sum, function, *share, place == 0);
         }
         let more = sum.functions.len().saturating_sub(listed.len());
         let share = (1.0 - listed.iter().map(|(_, share)| share).sum::<f64>()).max(0.0);
@@ -158,12 +157,12 @@ impl Outline<'_> {
         true
     }
 
-    fn function(&mut self, role: &[OutlinePart], sum: &Sum, function: &Function, share: f64) {
+    fn function(&mut self, role: &[OutlinePart], sum: &Sum, function: &Function, share: f64, is_first: bool) {
         let Function { file, name, user, lines, .. } = function;
         let key = part_of(role, OutlinePart::Function(Arc::clone(file), Arc::clone(name)));
         let line = lines.first().map_or(0, |first| first.line);
         let what = What::Function { share, activity: function.activity(), user: *user, line };
-        if !self.foldable(key.clone(), share >= UNFOLDED, what) {
+        if !self.foldable(key.clone(), is_first, what) {
             return;
         }
         for line in lines.iter().take(LINES_LISTED) {

@@ -18,12 +18,12 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{List, Widget};
 
 use super::outline::{OutlinePart, OutlineRow, What};
-use super::recent::{LOOKED_BACK_S, RecentStacks};
 use super::{Stacks, absent, activity};
 use crate::theme::{Theme, WithLook};
 use crate::widgets::{Drawn, Extent, Hit, Scene, bars, cells, count, piece_lines, table, write_lines};
 use crate::{charts, format};
 use trainmon_base::text::{fit, sanitize};
+use trainmon_diagnosis::history::recent_stacks::{LOOKED_BACK_S, RecentStacks};
 use trainmon_waits::stacks::Activities;
 use trainmon_waits::time_split::LoopActivity;
 
@@ -45,9 +45,11 @@ pub fn draw(buf: &mut Buffer, area: Rect, page: &Stacks, scene: &Scene<'_>, top:
     Widget::render(List::new(rows), below, buf);
     let selected = page.selected.checked_sub(drawn.page.top);
     for at in selected.and_then(|row| below.rows().nth(row)).into_iter().flat_map(Rect::positions) {
-        // A bar keeps its colors.
-        if let Some(cell) = buf.cell_mut(at).filter(|cell| cell.symbol() != "█") {
-            cell.set_style(scene.theme.selected());
+        let selected = scene.theme.selected();
+        if let Some(cell) = buf.cell_mut(at) {
+            // A bar keeps its colors.
+            let is_bar = cell.symbol() == "█";
+            cell.set_style(if is_bar { Style { fg: None, ..selected } } else { selected });
         }
     }
 }

@@ -1,27 +1,23 @@
 //! Facts about the CPUs as a whole: use, queues, quota, pressure, load.
 
-use ratatui::style::Style;
-
-use crate::format;
 use crate::labels::number;
-use crate::theme::Theme;
-use crate::widgets::Piece;
+use trainmon_base::text::format;
 use trainmon_waits::Frame;
 
-/// The facts as pieces of text; what limits the job comes first and is emphasized.
-pub fn pieces(frame: &Frame, theme: Theme) -> Vec<Piece> {
+/// The facts, each with whether it limits the job; those come first.
+pub fn facts(frame: &Frame) -> Vec<(String, bool)> {
     let (job, host) = (&frame.job, &frame.host);
     let cores = |pct: Option<f64>| format::number(pct.map(|pct| pct / 100.0));
     let mut pieces = Vec::new();
     let throttled = job.throttled_share.filter(|share| *share >= 0.005);
     pieces.extend(throttled.map(|share| {
         let quota = format::number(job.cpu_quota_cores);
-        (format!("THROTTLED in {} of periods: quota {quota} CPUs", format::share(Some(share))), theme.warning())
+        (format!("THROTTLED in {} of periods: quota {quota} CPUs", format::share(Some(share))), true)
     }));
     let steal = format::percent(host.steal_pct);
     let stolen = host.steal_pct.is_some_and(|steal| steal >= 1.0);
-    pieces.extend(stolen.then(|| (format!("the hypervisor takes {steal}"), theme.warning())));
-    let mut fact = |text: String| pieces.push((text, Style::new()));
+    pieces.extend(stolen.then(|| (format!("the hypervisor takes {steal}"), true)));
+    let mut fact = |text: String| pieces.push((text, false));
     let (allowed, seen) = (number(job.cpus_allowed), number(Some(host.cpus.len()).filter(|seen| *seen > 0)));
     let used = format::percent(host.allowed_cpu_pct);
     fact(format!("the job may use {allowed} of {seen} CPUs, which are {used} busy"));

@@ -3,9 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use crate::job::Job;
-use trainmon_attach::jobs::JobKey;
-use trainmon_diagnosis::history::archive::MomentId;
+use super::archive::{Archive, Moment, MomentId};
 use trainmon_sample::{ProcessId, ProcessRole};
 use trainmon_waits::stacks::{Activities, Activity, CodePlace, ProcessStacks};
 
@@ -29,6 +27,7 @@ pub struct Function {
     pub name: Arc<str>,
     /// Whether it is the user's own code.
     pub user: bool,
+    /// Samples in it.
     pub samples: u32,
     /// Samples by the thread's activity.
     pub activities: Activities,
@@ -107,6 +106,7 @@ impl Sum {
 /// Recent samples.
 #[derive(Debug, Clone, Default)]
 pub struct RecentStacks {
+    /// The training loops of the ranks.
     pub ranks: BTreeMap<ProcessId, Sum>,
     /// The workers, one by one.
     pub workers: BTreeMap<ProcessId, Sum>,
@@ -121,30 +121,25 @@ pub struct RecentStacks {
 /// Stacks of recent moments, kept so that the next step in time does not unpack them again.
 #[derive(Debug, Clone, Default)]
 pub struct Unpacked {
-    job: JobKey,
     moments: HashMap<MomentId, Vec<ProcessStacks>>,
 }
 
 impl RecentStacks {
-    /// Recent samples at the moment that `job` shows.
-    pub fn gather(job: &Job, unpacked: &mut Unpacked) -> Self {
+    /// Recent samples at a moment of an archive; `unpacked` is of the same archive.
+    pub fn gather(shown: &Moment, archive: &Archive, unpacked: &mut Unpacked) -> Self {
         let mut out = Self::default();
-        let Some(shown) = job.shown() else { return out };
-        if unpacked.job != job.key {
-            *unpacked = Unpacked { job: job.key, ..Unpacked::default() };
-        }
         let mut before = std::mem::take(&mut unpacked.moments);
         let now_ns = shown.frame.monotonic_ns;
         let mut loads = 0;
         for id in (0..=shown.id.0).rev().map(MomentId) {
-            let Some(stamp) = job.archive().stamp(id) else { break };
+            let Some(stamp) = archive.stamp(id) else { break };
             let stacks = match before.remove(&id) {
                 Some(stacks) => stacks,
                 None if !stamp.has_stacks => Vec::new(),
                 None if loads >= UNPACKED => break,
                 None => {
                     loads += 1;
-                    job.archive().load(id).map(|moment| moment.frame.stacks.clone()).unwrap_or_default()
+                    archive.load(id).map(|moment| moment.frame.stacks.clone()).unwrap_or_default()
                 }
             };
             if !out.take(stamp.monotonic_ns, &stacks, now_ns) {

@@ -2,14 +2,14 @@
 
 use jiff::tz::TimeZone;
 
-use super::{format, labels};
-use crate::theme::WithLook;
+use crate::cost::{self, Price};
+use crate::labels;
+use crate::run_summary::steps_words;
+use trainmon_base::text::format;
 use trainmon_base::zone;
 use trainmon_diagnosis::diagnosis::Verdict;
 use trainmon_diagnosis::diagnosis::causes::verdict_name;
 use trainmon_diagnosis::history::totals::Totals;
-use trainmon_views::cost::{self, Price};
-use trainmon_views::run_summary::steps_words;
 
 /// Smaller shares are left out.
 const NAMED_SHARE: f64 = 0.005;
@@ -46,7 +46,7 @@ pub fn lines(run: &Totals, zone: &TimeZone, price: Option<&Price>) -> Vec<(Summa
         let length = format::duration(costliest.seconds);
         (SummaryLine::Fact, format!("Most costly: {}, {length} in total", name(&costliest.verdict)))
     }));
-    let split = run.split_s.iter().map(|(activity, seconds)| (activity.look().word, seconds));
+    let split = run.split_s.iter().map(|(activity, seconds)| (activity.word(), seconds));
     let split = shares(split, run.split_s.total());
     lines.extend(split.map(|split| (SummaryLine::Activities, format!("Training loop: {split}"))));
     lines.extend(cost::lines(run, price).into_iter().map(|text| (SummaryLine::Fact, text)));

@@ -1,6 +1,6 @@
 //! Plain words for names and numbers of the program: classes, causes, signals, advice, commands, times.
 
-use super::format::{self, UNMEASURED};
+use trainmon_base::text::format::{self, UNMEASURED};
 use trainmon_base::text::sanitize;
 pub use trainmon_base::text::short_command;
 use trainmon_diagnosis::diagnosis::loop_parts;
