@@ -162,7 +162,7 @@ fn where_there_is_no_chain_the_page_says_why() {
     let app = following(PLAIN, size, own);
     let own = page(app);
     assert!(own.contains("93%: tokenize train.py:44"), "{own}");
-    assert!(own.contains("The loop waits for nothing."));
+    assert!(own.contains("The loop waits for nothing long."));
     let mut replay =
         App::new(job().recording(), trainmon::tui::AppOptions { theme: PLAIN, ..Default::default() }, size);
     tell(&mut replay, frame(1, Job::default()), data_loader());

@@ -1,9 +1,10 @@
 //! The ranks of a distributed run, a row each: which is late, where its time goes, its steps, and its hottest line of code.
 
 use trainmon_base::text::format::{UNMEASURED, precise, whole_percent};
+use trainmon_diagnosis::diagnosis::causes::Cause;
 use trainmon_diagnosis::diagnosis::loop_parts::{LEAST_LISTED, LoopWait, WaitFor};
 use trainmon_diagnosis::diagnosis::verdict::{Rank, Verdict};
-use trainmon_waits::time_split::TimeSplit;
+use trainmon_waits::time_split::{LoopActivity, TimeSplit};
 
 /// Most ranks that are listed.
 pub(crate) const LISTED: usize = 16;
@@ -34,12 +35,22 @@ pub fn loop_parts(rank: &Rank, verdict: &Verdict) -> (TimeSplit, Vec<LoopWait>) 
     let mut shares = rank.shares;
     let late = verdict.ranks.iter().find(|rank| rank.straggler);
     let excess = late.map_or(0.0, |late| (shares.device_sync - late.shares.device_sync).max(0.0));
-    if excess < LEAST_LISTED || rank.straggler {
+    let excess = if rank.straggler { 0.0 } else { excess };
+    let collectives = collectives(verdict).min(shares.host_busy.max(0.0));
+    let share = excess + collectives;
+    if share < LEAST_LISTED {
         return (shares, Vec::new());
     }
     shares.device_sync -= excess;
-    shares.other += excess;
-    (shares, vec![LoopWait { on: WaitFor::Ranks, pid: None, share: excess }])
+    shares.host_busy -= collectives;
+    shares.other += share;
+    (shares, vec![LoopWait { on: WaitFor::Ranks, pid: None, share }])
+}
+
+/// The time in collectives, if the verdict blames it: about the same on every rank, and by the samples of a rank its own work.
+fn collectives(verdict: &Verdict) -> f64 {
+    let of_ranks = verdict.waits.iter().filter(|wait| wait.on == WaitFor::Ranks).map(|wait| wait.share).sum();
+    if verdict.cause == Some(Cause::Communication) { of_ranks } else { 0.0 }
 }
 
 /// The mean over all ranks.
@@ -56,11 +67,18 @@ pub fn mean_parts(verdict: &Verdict) -> (TimeSplit, Vec<LoopWait>) {
     (sum.map(|sum| sum / count), waits)
 }
 
-/// Of the time in which the ranks wait for the GPU by their samples, the part in which they wait for the late rank, 0–1.
-pub fn ranks_in_gpu_waits(verdict: &Verdict) -> f64 {
-    let (shares, waits) = mean_parts(verdict);
-    let waited: f64 = waits.iter().map(|wait| wait.share).sum();
-    if waited > 0.0 { waited / (waited + shares.device_sync) } else { 0.0 }
+/// Of the time in which the ranks wait for the GPU by their samples, and of their own work, the part in which they wait for each other,
+/// 0–1.
+pub fn waits_for_ranks(verdict: &Verdict) -> [f64; 2] {
+    let (shares, _) = mean_parts(verdict);
+    let count = verdict.ranks.len().max(1) as f64;
+    let mut sampled = TimeSplit::default();
+    verdict.ranks.iter().for_each(|rank| sampled += rank.shares);
+    let part = |activity| {
+        let sampled: f64 = sampled[activity] / count;
+        if sampled > 0.0 { (1.0 - shares[activity] / sampled).clamp(0.0, 1.0) } else { 0.0 }
+    };
+    [LoopActivity::DeviceSync, LoopActivity::HostBusy].map(part)
 }
 
 #[cfg(test)]
@@ -79,7 +97,7 @@ mod tests {
         assert_eq!(loop_parts(&verdict.ranks[0], &verdict).1, []);
         let (mean, waits) = mean_parts(&verdict);
         assert!((mean.total() - 1.0).abs() < 1e-9 && (waits[0].share - 0.3).abs() < 1e-9);
-        assert!((ranks_in_gpu_waits(&verdict) - 0.6).abs() < 1e-9);
+        assert!((waits_for_ranks(&verdict)[0] - 0.6).abs() < 1e-9 && waits_for_ranks(&verdict)[1].abs() < 1e-9);
         assert_eq!(mean_parts(&Verdict::default()).1, []);
     }
     use trainmon_diagnosis::diagnosis::verdict::Hottest;

@@ -10,7 +10,7 @@ use trainmon_base::text::format::{counted, number, whole_percent};
 use trainmon_base::text::sanitize;
 use trainmon_diagnosis::diagnosis::causes::Cause;
 use trainmon_diagnosis::diagnosis::chain::{ChainNode, Who, children};
-use trainmon_diagnosis::diagnosis::loop_parts::LoopPart;
+use trainmon_diagnosis::diagnosis::loop_parts::{LoopPart, WaitFor};
 use trainmon_diagnosis::diagnosis::verdict::{Class, Culprit, CulpritKind, WorkerVerdict};
 use trainmon_diagnosis::diagnosis::{Signal, Verdict};
 use trainmon_rates::frame::GpuRates;
@@ -215,7 +215,9 @@ fn blamed(verdict: &Verdict) -> Option<(LoopActivity, bool)> {
     if verdict.is_healthy() {
         return None;
     }
-    let is_wait = verdict.cause.is_some_and(|cause| cause.is_wait(verdict.class));
+    let by_ranks = || verdict.waits.iter().any(|wait| wait.on == WaitFor::Ranks);
+    let is_wait = verdict.cause.is_some_and(|cause| cause.is_wait(verdict.class))
+        || verdict.cause == Some(Cause::Communication) && by_ranks();
     Some(match verdict.class {
         _ if is_wait => (LoopActivity::Other, true),
         Class::Io if verdict.cause == Some(Cause::CheckpointWrite) => (LoopActivity::Checkpoint, false),

@@ -12,7 +12,7 @@ use super::ceiling::Ceiling;
 use super::class::{Class, Phase};
 use super::evidence::evidence;
 use super::features::{Features, LoopStacks};
-use super::loop_parts::LoopWait;
+use super::loop_parts::{LoopWait, WaitFor};
 use super::named_waits::named;
 use super::plan::plan;
 use super::shown_place::shown;
@@ -24,6 +24,7 @@ use super::verdict::{Context, Finding, MainThread, OwnCost, StepSource, Steps, U
 use super::visibility::Visibility;
 use super::what_if::Capacity;
 use trainmon_base::stats::{percent, round};
+use trainmon_waits::stacks::Activity;
 use trainmon_waits::time_split::TimeSplit;
 
 thresholds! {
@@ -92,7 +93,27 @@ fn loop_time(judgment: &Judgment, window: &Features) -> (Option<TimeSplit>, Vec<
     let Some(mut shares) = window.main.as_ref().map(|main| main.shares) else { return (None, Vec::new()) };
     let blamed = judgment.cause.and_then(|cause| cause.spec_in(judgment.class).followed).map(|wait| wait.part);
     let waits = window.chain.as_ref().map(|chain| named(&mut shares, chain, blamed));
-    (Some(shares), waits.unwrap_or_default())
+    let mut waits = waits.unwrap_or_default();
+    if judgment.cause == Some(Cause::Communication) {
+        let collectives = window.main.as_ref().map_or(0.0, |main| main.share(Activity::Collective));
+        wait_in_collectives(&mut shares, &mut waits, collectives);
+    }
+    (Some(shares), waits)
+}
+
+/// Makes what the loop does in collectives a wait for the other ranks, as the verdict says: between CPUs, waiting and exchanging both
+/// look like work.
+fn wait_in_collectives(shares: &mut TimeSplit, waits: &mut Vec<LoopWait>, collectives: f64) {
+    let known = waits.iter_mut().find(|wait| wait.on == WaitFor::Ranks);
+    let missing = collectives - known.as_ref().map_or(0.0, |wait| wait.share);
+    let moved = missing.clamp(0.0, shares.host_busy.max(0.0));
+    shares.host_busy -= moved;
+    shares.other += moved;
+    match known {
+        Some(wait) => wait.share += moved,
+        None if moved > 0.0 => waits.push(LoopWait { on: WaitFor::Ranks, pid: None, share: moved }),
+        None => {}
+    }
 }
 
 /// The loop by its stacks.

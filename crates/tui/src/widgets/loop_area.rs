@@ -186,7 +186,7 @@ impl Widget for LoopArea<'_> {
         let looks = PARTS.map(|part| Look::of_part(part, verdict));
         let mut started = *began_before;
         let mut edges = Vec::new();
-        let of_ranks = verdict.map_or(0.0, ranks::ranks_in_gpu_waits) as f32;
+        let of_ranks = verdict.map_or([0.0; 2], ranks::waits_for_ranks).map(|part| part as f32);
         for (at, (column, height)) in columns.iter().zip(heights).enumerate() {
             let Some(x) = charts::cell(area, *window, at) else { continue };
             if column.seconds > 0.0 {
@@ -203,12 +203,14 @@ impl Widget for LoopArea<'_> {
     }
 }
 
-/// The shares with this part of the waits for the GPU among those that have a name: the ranks wait for the late one.
-fn with_ranks(mut shares: [f32; PARTS.len()], of_ranks: f32) -> [f32; PARTS.len()] {
-    let [gpu, _, _, named, ..] = &mut shares;
-    let waited = *gpu * of_ranks;
+/// The shares with these parts of the waits for the GPU and of its own work among those that have a name: the ranks wait for each other.
+fn with_ranks(mut shares: [f32; PARTS.len()], [of_gpu, of_work]: [f32; 2]) -> [f32; PARTS.len()] {
+    let [gpu, work, _, named, ..] = &mut shares;
+    let waited = *gpu * of_gpu;
+    let exchanged = *work * of_work;
     *gpu -= waited;
-    *named += waited;
+    *work -= exchanged;
+    *named += waited + exchanged;
     shares
 }
 

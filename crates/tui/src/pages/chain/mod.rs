@@ -59,7 +59,7 @@ fn head(width: u16, scene: &Scene<'_>) -> Text {
     };
     text.heading(&told);
     if scene.verdict().is_some_and(|verdict| waits_for(&verdict.chain).is_none()) {
-        text.wrapped("", 0, "The loop waits for nothing.", Style::new());
+        text.wrapped("", 0, "The loop waits for nothing long.", Style::new());
     }
     text.line("", Style::new());
     text.table_heading(&format!("{:>6}  of the loop's time: what it waits for, and what that waits for", ""));
