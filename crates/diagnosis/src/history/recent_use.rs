@@ -4,13 +4,24 @@ use std::collections::{BTreeMap, VecDeque};
 
 use trainmon_waits::Frame;
 
-/// Most samples kept of a process: ten minutes at one a second.
-const SAMPLES_KEPT: usize = 600;
+/// Seconds of a mean: a line that moves on with every sample costs bytes, and cannot be read.
+const MEAN_NS: u64 = 5_000_000_000;
+/// Most means kept of a process: ten minutes.
+const MEANS_KEPT: usize = 120;
 /// Most processes that are remembered.
 const REMEMBERED: usize = 256;
 
-/// Percentages of one process, oldest first, with the end of each interval in CLOCK_MONOTONIC nanoseconds.
-type Percents = VecDeque<(u64, u8)>;
+/// The mean of a few seconds.
+#[derive(Debug, Clone, Copy, Default)]
+struct MeanPercent {
+    /// Which of them, from the beginning of CLOCK_MONOTONIC.
+    at: u64,
+    sum: f32,
+    samples: u16,
+}
+
+/// Means of one process, oldest first.
+type Percents = VecDeque<MeanPercent>;
 
 /// A percentage of each process over the last minutes.
 #[derive(Debug, Clone, Default)]
@@ -41,17 +52,26 @@ impl ProcessPast {
             return;
         }
         let percents = self.of.entry(pid).or_default();
-        if percents.back().is_some_and(|(at, _)| *at > now_ns) {
+        let at = now_ns / MEAN_NS;
+        if percents.back().is_some_and(|last| last.at > at) {
             percents.clear();
         }
-        percents.push_back((now_ns, percent.clamp(0.0, 100.0).round() as u8));
-        if percents.len() > SAMPLES_KEPT {
+        if percents.back().is_none_or(|last| last.at < at) {
+            percents.push_back(MeanPercent { at, ..MeanPercent::default() });
+        }
+        if let Some(last) = percents.back_mut() {
+            last.sum += percent.clamp(0.0, 100.0) as f32;
+            last.samples = last.samples.saturating_add(1);
+        }
+        if percents.len() > MEANS_KEPT {
             percents.pop_front();
         }
     }
 
     fn forget(&mut self, now_ns: u64) {
-        let is_old = |all: &Percents| all.back().is_none_or(|(at, _)| now_ns.saturating_sub(*at) > FORGOTTEN_NS);
+        let is_old = |all: &Percents| {
+            all.back().is_none_or(|last| now_ns.saturating_sub(last.at.saturating_mul(MEAN_NS)) > FORGOTTEN_NS)
+        };
         self.of.retain(|_, percents| !is_old(percents));
     }
 }
@@ -72,15 +92,19 @@ impl RecentUse {
         self.lost.forget(now_ns);
     }
 
-    /// The last `count` percentages of a process up to a moment, oldest first.
+    /// The last `count` means of a process up to a moment, percent, oldest first. One that is not complete yet is left out, unless it
+    /// is the first.
     pub fn last(&self, what: Recent, pid: u32, until_ns: u64, count: usize) -> Vec<u64> {
         let series = match what {
             Recent::Cpu => &self.cpu,
             Recent::Lost => &self.lost,
         };
         let Some(percents) = series.of.get(&pid) else { return Vec::new() };
-        let until = percents.iter().rev().filter(|(at, _)| *at <= until_ns);
-        let mut last: Vec<u64> = until.take(count).map(|(_, percent)| u64::from(*percent)).collect();
+        let (now, first) = (until_ns / MEAN_NS, percents.front().map(|first| first.at));
+        let is_known = |mean: &&MeanPercent| mean.at < now || mean.at == now && first == Some(now);
+        let known = percents.iter().rev().filter(is_known).take(count);
+        let mut last: Vec<u64> =
+            known.map(|mean| (mean.sum / f32::from(mean.samples.max(1))).round() as u64).collect();
         last.reverse();
         last
     }
@@ -111,9 +135,13 @@ mod tests {
     #[test]
     fn the_last_samples_up_to_a_moment_are_kept() {
         let mut recent = RecentUse::default();
-        (1..=900).for_each(|second| recent.take(&frame(second, &[7])));
+        recent.take(&frame(1, &[7]));
+        assert_eq!(recent.last(Recent::Cpu, 7, 1_000_000_000, 3), [1], "the first is there at once");
+        (2..=12).for_each(|second| recent.take(&frame(second, &[7])));
+        assert_eq!(recent.last(Recent::Cpu, 7, 12_000_000_000, 3), [3, 7], "1 to 4, 5 to 9");
+        (13..=900).for_each(|second| recent.take(&frame(second, &[7])));
         assert_eq!(recent.last(Recent::Cpu, 7, 900_000_000_000, 3), [100, 100, 100]);
-        assert_eq!(recent.cpu.of[&7].len(), SAMPLES_KEPT);
+        assert_eq!(recent.cpu.of[&7].len(), MEANS_KEPT);
         assert_eq!(recent.last(Recent::Cpu, 7, 10, 3), Vec::<u64>::new());
         assert_eq!(recent.last(Recent::Cpu, 8, u64::MAX, 3), Vec::<u64>::new());
         recent.take(&frame(1100, &[8]));
