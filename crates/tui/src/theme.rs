@@ -69,7 +69,7 @@ impl Look {
     /// A worker on a CPU.
     pub const BUSY: Self = Self::new("busy", ColorSlot::Orange, '█', 'B');
     /// A worker that waits for its data.
-    pub const IO: Self = Self::new("io", ColorSlot::Sky, '▒', 'i');
+    pub const IO: Self = Self::new("io", ColorSlot::Yellow, '▒', 'i');
     /// A worker that queues for a CPU.
     pub const QUEUE: Self = Self::new("queueing", ColorSlot::Vermillion, '╳', 'q');
     /// An idle worker.

@@ -50,7 +50,8 @@ pub fn loop_parts(rank: &Rank, verdict: &Verdict) -> (TimeSplit, Vec<LoopWait>) 
 /// The time in collectives, if the verdict blames it: about the same on every rank, and by the samples of a rank its own work.
 fn collectives(verdict: &Verdict) -> f64 {
     let of_ranks = verdict.waits.iter().filter(|wait| wait.on == WaitFor::Ranks).map(|wait| wait.share).sum();
-    if verdict.cause == Some(Cause::Communication) { of_ranks } else { 0.0 }
+    let is_blamed = verdict.cause == Some(Cause::Communication) && verdict.gpu_idle.is_none();
+    if is_blamed { of_ranks } else { 0.0 }
 }
 
 /// The mean over all ranks.

@@ -110,7 +110,7 @@ pub fn stages(verdict: &Verdict, frame: Option<&Frame>) -> Vec<Stage> {
     let word = most.map(|(part, share)| {
         let does = match part {
             LoopPart::Activity(LoopActivity::InputWait) if loads > 0.0 => "makes batches".into(),
-            _ if is_ahead(*part, verdict) => "works ahead of the GPU".into(),
+            _ if is_ahead(*part, verdict) => "works while the GPU computes".into(),
             _ => part.verb(),
         };
         format!("{does} {}%", whole_percent(*share))
@@ -268,7 +268,7 @@ fn stage(node: &ChainNode, verdict: &Verdict) -> Option<Stage> {
     let is_blamed = |culprit: &&Culprit| culprit.kind == CulpritKind::Address && name == culprit.name;
     let told = verdict.culprits.iter().find(is_blamed).and_then(|culprit| culprit.share);
     let share = told.unwrap_or_else(|| verdict.chain.iter().filter(is_same).map(|node| node.share).sum());
-    let share = format!("{}% of the time", whole_percent(share));
+    let share = format!("{}% of the loop's time", whole_percent(share));
     let of_process = |word: &str| node.pid.map_or_else(|| word.to_owned(), |pid| format!("{word} {pid}"));
     let does = match node.end {
         Some(End::Cpu) => "on CPU",

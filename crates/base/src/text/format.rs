@@ -132,9 +132,9 @@ fn with_unit(
     })
 }
 
-/// A whole number, without the sign of a rounded-away negative.
+/// A whole number, without the sign of a rounded-away negative. Halves are rounded up, as in [`whole_percent`].
 fn rounded(v: f64) -> String {
-    format!("{:.0}", if v.abs() < 0.5 { 0.0 } else { v })
+    format!("{:.0}", if v.abs() < 0.5 { 0.0 } else { v.round() })
 }
 
 /// Two digits, or all of a whole number.

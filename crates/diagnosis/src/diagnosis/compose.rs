@@ -16,6 +16,7 @@ use super::loop_parts::{LoopWait, WaitFor};
 use super::named_waits::named;
 use super::plan::plan;
 use super::shown_place::shown;
+use super::signals::Signal;
 use super::stalls;
 use super::subject::Subject;
 use super::summary::summary;
@@ -50,6 +51,11 @@ pub(super) fn verdict(context: &Context, judgment: &Judgment, window: &Features,
     let plan = plan(judgment, &advice, window);
     let (place_of, place) = shown(window);
     let (shares, waits) = loop_time(judgment, window);
+    let mut evidence = evidence(judgment, spec, window);
+    let of_work = evidence.iter_mut().find(|line| line.signal == Signal::HostBusy);
+    if let (Some(line), Some(shares)) = (of_work, shares) {
+        line.value = Some(shares.host_busy);
+    }
     Verdict {
         schema: 1,
         trainmon: env!("CARGO_PKG_VERSION").into(),
@@ -71,7 +77,7 @@ pub(super) fn verdict(context: &Context, judgment: &Judgment, window: &Features,
         place,
         place_of,
         workers: workers(judgment, window),
-        evidence: evidence(judgment, spec, window),
+        evidence,
         advice,
         ceiling,
         other_findings: findings(judgment, window),
@@ -94,7 +100,7 @@ fn loop_time(judgment: &Judgment, window: &Features) -> (Option<TimeSplit>, Vec<
     let blamed = judgment.cause.and_then(|cause| cause.spec_in(judgment.class).followed).map(|wait| wait.part);
     let waits = window.chain.as_ref().map(|chain| named(&mut shares, chain, blamed));
     let mut waits = waits.unwrap_or_default();
-    if judgment.cause == Some(Cause::Communication) {
+    if judgment.cause == Some(Cause::Communication) && window.gpu.is_none() {
         let collectives = window.main.as_ref().map_or(0.0, |main| main.share(Activity::Collective));
         wait_in_collectives(&mut shares, &mut waits, collectives);
     }

@@ -151,6 +151,10 @@ fn steps_by_stacks(window: &Features, late_rank: bool) -> bool {
 fn name_straggler(verdict: &mut Verdict) {
     if let Some((at, rank)) = verdict.ranks.iter().enumerate().find(|(_, rank)| rank.straggler) {
         let late = Culprit::rank(rank.number(at), Some(rank.pid));
+        // What is said is of this rank and its GPU.
+        let of_rank = format!("The loop of rank {} ", rank.number(at));
+        verdict.summary =
+            verdict.summary.replacen("The loop ", &of_rank, 1).replacen("the GPU sits", "its GPU sits", 1);
         verdict.summary += &format!(" The other ranks wait for {}.", late.who());
         verdict.culprits.insert(0, late);
     }

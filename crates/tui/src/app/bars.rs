@@ -55,7 +55,10 @@ pub fn header(buf: &mut Buffer, area: Rect, app: &App) {
     let room = usize::from(left.width.saturating_sub(cells(name)));
     let mut line = Line::from(Span::styled(name, theme.strong()));
     if let Some(ended) = &job.ended {
-        line.push_span(Span::styled(fit(&format!("ENDED: {}", sanitize(ended)), room), theme.warning()));
+        let command = labels::short_command(&job.target.command);
+        let ended = fit(&format!("ENDED: {} · ", sanitize(ended)), room);
+        let room = room.saturating_sub(usize::from(cells(&ended)));
+        line.extend([Span::styled(ended, theme.warning()), Span::styled(fit(&command, room), theme.dim())]);
         return line.render(left, buf);
     }
     let jobs = app.jobs().len();

@@ -19,7 +19,7 @@ const NARROW: u16 = 44;
 /// Width of the recent past after a bar.
 const SPARK_CELLS: u16 = 16;
 /// Width of the text at its end.
-const TEXT: u16 = 29;
+const TEXT: u16 = 31;
 
 /// How many of `count` rows are side by side in `width` cells.
 pub fn columns(width: u16, count: usize) -> u16 {
@@ -76,7 +76,13 @@ impl ProcessBar<'_> {
             .map(|(look, share)| (scene.theme.key(*look), scene.theme.style(*look), *share))
             .collect();
         Line::from(charts::split_styled(bar.width, &parts, scene.theme)).render(bar, buf);
-        Span::styled(sparkline((self.recent, self.pid), recent.width, scene), self.style).render(recent, buf);
+        // Before the first mean there is a baseline.
+        let line = sparkline((self.recent, self.pid), recent.width, scene);
+        let known = line.trim_start();
+        let blanks = usize::from(recent.width).saturating_sub(known.chars().count());
+        let base = if scene.theme.ascii { "_" } else { "▁" };
+        let before = Span::styled(base.repeat(blanks), scene.theme.edge());
+        Line::from_iter([before, Span::styled(known.to_owned(), self.style)]).render(recent, buf);
         self.text.render(text, buf);
     }
 }

@@ -110,7 +110,8 @@ pub fn ruler(buf: &mut Buffer, area: Rect, scene: &Scene<'_>) {
         return;
     }
     let (Some(cell), Some(moment)) = (scene.cursor_cell(area.width), scene.job.cursor()) else {
-        TimeRuler { span_s: scene.job.span_s(), edge: "now", style: theme.dim() }.render(area, buf);
+        let edge = if scene.job.ended.is_some() { "end" } else { "now" };
+        TimeRuler { span_s: scene.job.span_s(), edge, style: theme.dim() }.render(area, buf);
         return;
     };
     // The cursor's clock overwrites the axis.

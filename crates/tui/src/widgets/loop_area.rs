@@ -185,18 +185,21 @@ impl Widget for LoopArea<'_> {
         };
         let looks = PARTS.map(|part| Look::of_part(part, verdict));
         let mut started = *began_before;
-        let mut edges = Vec::new();
+        let (mut edges, mut smooth) = (Vec::new(), None);
         let of_ranks = verdict.map_or([0.0; 2], ranks::waits_for_ranks).map(|part| part as f32);
         for (at, (column, height)) in columns.iter().zip(heights).enumerate() {
             let Some(x) = charts::cell(area, *window, at) else { continue };
             if column.seconds > 0.0 {
                 started = true;
                 let levels = if theme.is_solid() { HALVES } else { 1 };
-                let exact = part_edges(&with_ranks(column.shares, of_ranks), height, area.height, levels);
+                let whole = column.shares.iter().sum::<f32>().max(f32::MIN_POSITIVE);
+                let (shares, height) = smoothed(&mut smooth, column.shares.map(|share| share / whole), height);
+                let exact = part_edges(&with_ranks(shares, of_ranks), height, area.height, levels);
                 edges = if levels > 1 { steady(exact, &edges) } else { exact };
                 stack(buf, Rect { x, width: 1, ..area }, &edges, &looks, theme);
             } else if started && !window.is_ahead(at) {
                 edges.clear();
+                smooth = None;
                 charts::put(buf, x, area.bottom() - 1, theme.gap_glyph(), theme.dim());
             }
         }
@@ -226,6 +229,37 @@ fn part_edges(shares: &[f32], height: f32, rows: u16, levels: usize) -> Vec<usiz
     };
     shares.iter().map(edge).collect()
 }
+
+/// The shares and the height of a column without the noise of single seconds, which would be sent again as the chart moves on: a part of
+/// the way from those before to its own, and the whole way where much has changed.
+fn smoothed(
+    before: &mut Option<([f32; PARTS.len()], f32)>,
+    shares: [f32; PARTS.len()],
+    height: f32,
+) -> ([f32; PARTS.len()], f32) {
+    let far = |(known, known_height): &([f32; PARTS.len()], f32)| {
+        let most = known.iter().zip(shares).map(|(known, share)| (share - known).abs()).fold(0.0, f32::max);
+        most > JUMP || (height - known_height).abs() > JUMP
+    };
+    let next = match before.filter(|before| !far(before)) {
+        Some((known, known_height)) => {
+            let mut shares = shares;
+            shares
+                .iter_mut()
+                .zip(known)
+                .for_each(|(share, known)| *share = known + (*share - known) * PART_OF_THE_WAY);
+            (shares, known_height + (height - known_height) * PART_OF_THE_WAY)
+        }
+        None => (shares, height),
+    };
+    *before = Some(next);
+    next
+}
+
+/// A change of a share by more than this is no noise.
+const JUMP: f32 = 0.25;
+/// How far a column goes from those before to its own values: half a second of a minute in 110 cells becomes a mean of about two seconds.
+const PART_OF_THE_WAY: f32 = 0.25;
 
 /// The edges, or those of the column before if none differs by more than one level: such steps are noise, and every one of them is
 /// sent again as the chart moves on.

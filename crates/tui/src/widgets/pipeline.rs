@@ -15,7 +15,8 @@ use crate::charts;
 use crate::theme::{Look, Theme, ascii};
 use trainmon_base::text::fit;
 use trainmon_base::text::format::whole_percent;
-use trainmon_views::stages::{Stage, StageKind, stages};
+use trainmon_diagnosis::diagnosis::loop_parts::LoopPart;
+use trainmon_views::stages::{Stage, StageKind, is_blamed, stages};
 
 /// Fewest cells of an arrow between two stages, blanks included.
 const ARROW: u16 = 6;
@@ -103,9 +104,12 @@ fn one(buf: &mut Buffer, area: Rect, stage: &Stage, scene: &Scene<'_>) {
     match stage.busy {
         // The loop has parts; no single number says how busy it is.
         _ if !stage.parts.is_empty() => {
-            let parts = stage.parts.iter().map(|(part, share)| (Look::of_part(*part, scene.verdict()), *share));
+            let verdict = scene.verdict();
+            let parts = stage.parts.iter().map(|(part, share)| (Look::of_part(*part, verdict), *share));
             let parts: Vec<_> = parts.collect();
-            let style = parts.first().map_or(style, |(look, _)| theme.style(*look));
+            let is_told = |(part, _): &&(LoopPart, f64)| verdict.is_some_and(|verdict| is_blamed(*part, verdict));
+            let told = stage.parts.iter().find(is_told).or(stage.parts.first());
+            let style = told.map_or(style, |(part, _)| theme.style(Look::of_part(*part, verdict)));
             lines.extend([Line::from(charts::split(BAR.min(area.width), &parts, theme)), Line::styled(word, style)]);
         }
         Some(busy) => {
@@ -115,6 +119,8 @@ fn one(buf: &mut Buffer, area: Rect, stage: &Stage, scene: &Scene<'_>) {
             bar.push_span(Span::styled(format!(" {:>3}%", whole_percent(busy)), style));
             lines.extend([bar, Line::styled(word, theme.dim())]);
         }
+        // A full queue is as it should be.
+        None if word == "full" => lines.push(Line::styled(word, theme.dim())),
         None => lines.push(Line::styled(word, style)),
     }
     Text::from(lines).render(area, buf);
@@ -146,8 +152,12 @@ fn in_line(buf: &mut Buffer, area: Rect, stages: &[Stage], scene: &Scene<'_>) {
             if line.spans.len() > 1 {
                 line.push_span(Span::styled(arrow, theme.edge()));
             }
+            let is_quiet =
+                stage.word == "full" || stage.parts.is_empty() && stage.busy.is_some_and(|busy| busy < QUIET);
             let (style, mark) = if stage.limit {
                 (accent(scene).patch(theme.strong()), mark(theme))
+            } else if is_quiet {
+                (theme.dim(), "")
             } else {
                 (theme.series(stage.kind.class()), "")
             };

@@ -81,10 +81,10 @@ pub(super) fn sharpen(first: &mut Advice, window: &Features) {
     // While other processes use the CPUs, the bound is what is possible once they end, and no step time is predicted.
     let found = now.or_else(|| more(fed?.undisturbed(window)));
     let Some(Prediction { workers: needed, capped, step_s, speedup }) = found else {
-        first.title = more_workers(workers, workers.count + 1);
+        first.title = more_workers(window, workers, workers.count + 1);
         return;
     };
-    first.title = more_workers(workers, needed);
+    first.title = more_workers(window, workers, needed);
     first.limit(speedup);
     first.predicted_step_ms = now.map(|_| round(step_s * 1000.0, 1));
     if now.is_none() {
@@ -96,11 +96,12 @@ pub(super) fn sharpen(first: &mut Advice, window: &Features) {
 }
 
 /// In torch's terms, if they are torch's workers.
-fn more_workers(workers: &Workers, wanted: usize) -> String {
+fn more_workers(window: &Features, workers: &Workers, wanted: usize) -> String {
     let now = workers.count;
     if workers.unnamed {
         format!("Make batches in {wanted} processes instead of {now} (num_workers)")
     } else {
-        format!("Raise num_workers from {now} to {wanted}")
+        let each = if window.ranks > 1 { " in each rank" } else { "" };
+        format!("Raise num_workers from {now} to {wanted}{each}")
     }
 }

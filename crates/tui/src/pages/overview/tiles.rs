@@ -106,7 +106,7 @@ fn loop_panel(shorter: u8, legend: &[(LoopPart, Option<f64>)], trend: Option<Str
     for (part, share) in legend {
         let look = Look::of_part(*part, scene.verdict());
         let word = match scene.verdict().is_some_and(|verdict| stages::is_ahead(*part, verdict)) {
-            true => "work ahead of the GPU".into(),
+            true => "work while the GPU computes".into(),
             false if shorter >= 1 => part.short(),
             false => part.word(),
         };

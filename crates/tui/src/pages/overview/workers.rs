@@ -55,7 +55,11 @@ pub fn summary(frame: &Frame, scene: &Scene<'_>) -> Option<String> {
     let busy = mean(workers.iter().map(|worker| worker.busy))?;
     let batches = workers.iter().map(|worker| worker.batches_per_s).sum::<Option<f64>>();
     let batches = batches.map(|per_s| format!(" · {} batches/s", format::number(Some(per_s)))).unwrap_or_default();
-    let of_them = if workers.len() < all.len() { format!(" (the {} judged)", workers.len()) } else { String::new() };
+    let of_them = match workers {
+        [one] if all.len() > 1 => format!(" ({})", one.pid),
+        some if some.len() < all.len() => format!(" ({} of them)", some.len()),
+        _ => String::new(),
+    };
     Some(format!("{} busy{of_them}{batches}", format::share(Some(busy))))
 }
 
