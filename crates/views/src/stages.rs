@@ -104,16 +104,14 @@ pub fn stages(verdict: &Verdict, frame: Option<&Frame>) -> Vec<Stage> {
     // Without workers, or anything else before it, the loop makes its batches itself.
     let loads = if stages.is_empty() && verdict.class == Class::DataLoader { waits } else { 0.0 };
     let own = shares[LoopActivity::HostBusy] + shares[LoopActivity::Checkpoint] + loads;
-    // What the verdict blames comes before what takes longest: a batch that is late, not the GPU's own work.
     let parts = verdict.loop_parts();
-    let most = parts.iter().find(|(part, _)| is_blamed(*part, verdict)).or(parts.first());
-    let word = most.map(|(part, share)| {
+    let word = told(&parts, verdict).map(|(part, share)| {
         let does = match part {
             LoopPart::Activity(LoopActivity::InputWait) if loads > 0.0 => "makes batches".into(),
-            _ if is_ahead(*part, verdict) => "works while the GPU computes".into(),
+            _ if is_ahead(part, verdict) => "works while the GPU computes".into(),
             _ => part.verb(),
         };
-        format!("{does} {}%", whole_percent(*share))
+        format!("{does} {}%", whole_percent(share))
     });
     let rank = verdict.ranks.iter().zip(0..).find(|(rank, _)| rank.straggler);
     let name = match (rank, &gpu) {
@@ -126,6 +124,12 @@ pub fn stages(verdict: &Verdict, frame: Option<&Frame>) -> Vec<Stage> {
     stages.extend(gpu);
     mark(&mut stages, verdict);
     stages
+}
+
+/// The one part of the loop's time to name: what the verdict blames comes before what takes longest, a batch that is late before the
+/// GPU's own work.
+pub fn told(parts: &[(LoopPart, f64)], verdict: &Verdict) -> Option<(LoopPart, f64)> {
+    parts.iter().find(|(part, _)| is_blamed(*part, verdict)).or(parts.first()).copied()
 }
 
 /// Whether what the verdict blames makes batches late.

@@ -15,8 +15,7 @@ use crate::charts;
 use crate::theme::{Look, Theme, ascii};
 use trainmon_base::text::fit;
 use trainmon_base::text::format::whole_percent;
-use trainmon_diagnosis::diagnosis::loop_parts::LoopPart;
-use trainmon_views::stages::{Stage, StageKind, is_blamed, stages};
+use trainmon_views::stages::{Stage, StageKind, stages, told};
 
 /// Fewest cells of an arrow between two stages, blanks included.
 const ARROW: u16 = 6;
@@ -107,9 +106,8 @@ fn one(buf: &mut Buffer, area: Rect, stage: &Stage, scene: &Scene<'_>) {
             let verdict = scene.verdict();
             let parts = stage.parts.iter().map(|(part, share)| (Look::of_part(*part, verdict), *share));
             let parts: Vec<_> = parts.collect();
-            let is_told = |(part, _): &&(LoopPart, f64)| verdict.is_some_and(|verdict| is_blamed(*part, verdict));
-            let told = stage.parts.iter().find(is_told).or(stage.parts.first());
-            let style = told.map_or(style, |(part, _)| theme.style(Look::of_part(*part, verdict)));
+            let told = verdict.and_then(|verdict| told(&stage.parts, verdict));
+            let style = told.map_or(style, |(part, _)| theme.style(Look::of_part(part, verdict)));
             lines.extend([Line::from(charts::split(BAR.min(area.width), &parts, theme)), Line::styled(word, style)]);
         }
         Some(busy) => {
@@ -143,8 +141,9 @@ fn in_line(buf: &mut Buffer, area: Rect, stages: &[Stage], scene: &Scene<'_>) {
                 _ if step >= 2 => fit(&stage.name, 12),
                 _ => fit(&stage.name, 24),
             };
-            let value = match (stage.parts.first(), stage.busy, stage.kind) {
-                (Some((part, share)), ..) => format!(" {} {}%", first_word(&part.verb()), whole_percent(*share)),
+            let told = scene.verdict().and_then(|verdict| told(&stage.parts, verdict));
+            let value = match (told, stage.busy, stage.kind) {
+                (Some((part, share)), ..) => format!(" {} {}%", first_word(&part.verb()), whole_percent(share)),
                 (None, Some(busy), _) => format!(" {}%", whole_percent(busy)),
                 (None, None, StageKind::Queue) => format!(" {}", stage.word),
                 (None, None, _) => String::new(),
