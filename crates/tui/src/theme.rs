@@ -69,7 +69,7 @@ impl Look {
     /// A worker on a CPU.
     pub const BUSY: Self = Self::new("busy", ColorSlot::Orange, '█', 'B');
     /// A worker that waits for its data.
-    pub const IO: Self = Self::new("io", ColorSlot::Yellow, '▒', 'i');
+    pub const IO: Self = Self::new("io", ColorSlot::Sky, '▒', 'i');
     /// A worker that queues for a CPU.
     pub const QUEUE: Self = Self::new("queueing", ColorSlot::Vermillion, '╳', 'q');
     /// An idle worker.
@@ -257,6 +257,11 @@ impl Theme {
     /// A row of a filled chart, on the color that another look has at the same height.
     pub fn filled_on(self, look: Look, ground: Look, part: f64) -> Style {
         Style { bg: self.filled(ground, part).fg, ..self.filled(look, part) }
+    }
+
+    /// A blank in the color of a filled chart.
+    pub fn ground(self, look: Look, part: f64) -> Style {
+        Style { fg: None, bg: self.filled(look, part).fg, ..Style::default() }
     }
 
     /// Text on an area of this color.

@@ -43,7 +43,10 @@ pub(super) fn summary(
         Class::DataLoader | Class::Io | Class::Cpu => waits(window),
         Class::Gpu => match &window.gpu {
             Some(gpu) if judgment.cause == Some(Cause::ComputeBound) => {
-                return format!("The GPU computes {} of the time.", percent(gpu.busy));
+                return format!(
+                    "The GPU computes {} of the time. Nothing else holds this run back.",
+                    percent(gpu.busy)
+                );
             }
             Some(gpu) => format!("The GPU is busy {} of the time", percent(gpu.busy)),
             None if window.communicates || window.ranks > 1 => "The ranks wait for each other".into(),

@@ -2,6 +2,7 @@
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use ratatui::style::Color;
 use ratatui::text::Span;
 use ratatui::widgets::Widget;
 
@@ -34,7 +35,9 @@ impl Widget for GhostLine {
         for x in area.left()..area.right() {
             let Some(cell) = buf.cell_mut((x, y)) else { continue };
             // On the area, its color is behind the dashes.
-            let style = if theme.is_solid() && cell.symbol() != " " { theme.over(cell.fg) } else { theme.dim() };
+            let ground = if cell.symbol() == " " { cell.bg } else { cell.fg };
+            let is_area = theme.is_solid() && ground != Color::Reset;
+            let style = if is_area { theme.over(ground) } else { theme.dim() };
             cell.set_char(dash).set_style(style);
         }
         let label = fit(&format!(" before {} ", format::step_time(step_ms)), usize::from(area.width));

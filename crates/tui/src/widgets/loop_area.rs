@@ -258,8 +258,9 @@ fn smoothed(
 
 /// A change of a share by more than this is no noise.
 const JUMP: f32 = 0.25;
-/// How far a column goes from those before to its own values: half a second of a minute in 110 cells becomes a mean of about two seconds.
-const PART_OF_THE_WAY: f32 = 0.25;
+/// How far a column goes from those before to its own values: half a second of a minute in 110 cells becomes a mean of about three
+/// seconds.
+const PART_OF_THE_WAY: f32 = 0.15;
 
 /// The edges, or those of the column before if none differs by more than one level: such steps are noise, and every one of them is
 /// sent again as the chart moves on.
@@ -279,7 +280,8 @@ fn stack(buf: &mut Buffer, area: Rect, edges: &[usize], looks: &[Look], theme: T
         let Some(lower) = lower else { return };
         let style = theme.filled(lower, BODY);
         match upper {
-            Some(upper) if upper == lower && is_solid => charts::put(buf, area.x, y, '█', style),
+            // A blank is one byte, a block three.
+            Some(upper) if upper == lower && is_solid => charts::put(buf, area.x, y, ' ', theme.ground(lower, BODY)),
             Some(upper) if upper == lower => charts::put(buf, area.x, y, theme.glyph(lower), style),
             Some(upper) => charts::put(buf, area.x, y, '▄', theme.filled_on(lower, upper, BODY)),
             None => charts::put(buf, area.x, y, '▄', style),
@@ -330,7 +332,7 @@ mod tests {
         let timeline = timeline(&[(999, half(), None), (1000, half(), None)]);
         assert_eq!(drawn(&timeline, 3, 4, None, Theme::plain(true)), [" DD", " DD", " GG", " GG"]);
         // Three levels of lost time on three of useful time: half a cell each.
-        assert_eq!(drawn(&timeline, 2, 3, None, Theme::default()), ["██", "▄▄", "██"]);
+        assert_eq!(drawn(&timeline, 2, 3, None, Theme::default()), ["  ", "▄▄", "  "]);
     }
 
     #[test]

@@ -70,7 +70,7 @@ fn in_columns(buf: &mut Buffer, area: Rect, mut stages: Vec<Stage>, scene: &Scen
     }
 }
 
-/// An arrow as thick as the flow: a heavy line with a batch that moves on with each sample while the loop steps, a thin one where
+/// An arrow as thick as the flow: a heavy line with a batch that moves on with every other sample while the loop steps, a thin one where
 /// hardly anything arrives, a dashed one where nothing is known to.
 fn flow(nth: usize, width: u16, scene: &Scene<'_>) -> Span<'static> {
     let theme = scene.theme;
@@ -81,7 +81,7 @@ fn flow(nth: usize, width: u16, scene: &Scene<'_>) -> Span<'static> {
         Some(per_s) if per_s > 0.0 => '─',
         _ => '╌',
     };
-    let tick = scene.frame().map_or(0, |frame| frame.sequence as usize);
+    let tick = scene.frame().map_or(0, |frame| frame.sequence as usize / 2);
     let at =
         if per_s.is_some_and(|per_s| per_s > 0.0) { tick.wrapping_add(nth * 3).checked_rem(cells) } else { None };
     let arrow = (0..cells).map(|cell| if at == Some(cell) { '●' } else { line });
@@ -159,6 +159,10 @@ fn in_line(buf: &mut Buffer, area: Rect, stages: &[Stage], scene: &Scene<'_>) {
                 (theme.dim(), "")
             } else {
                 (theme.series(stage.kind.class()), "")
+            };
+            let style = match (told, scene.verdict()) {
+                (Some((part, _)), verdict) if !stage.limit => theme.style(Look::of_part(part, verdict)),
+                _ => style,
             };
             line.push_span(Span::styled(format!("{name}{value}{mark}"), style));
         }

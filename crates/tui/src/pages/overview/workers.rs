@@ -9,6 +9,7 @@ use crate::theme::Look;
 use crate::widgets::panel::Panel;
 use crate::widgets::{Scene, bars};
 use trainmon_base::stats::mean;
+use trainmon_base::text::format::whole_percent;
 use trainmon_diagnosis::diagnosis::verdict::{Stages, WorkerVerdict};
 use trainmon_diagnosis::history::recent_use::Recent;
 use trainmon_waits::Frame;
@@ -72,7 +73,7 @@ fn row(buf: &mut Buffer, area: Rect, worker: &WorkerVerdict, scene: &Scene<'_>) 
     let style = theme.style(most.map_or(Look::IDLE, |(most, _)| most));
     let mut text = most.map_or_else(
         || format::UNMEASURED.to_owned(),
-        |(most, share)| format!("{} {:>3.0}%", most.word, share * 100.0),
+        |(most, share)| format!("{} {:>3}%", most.word, whole_percent(share)),
     );
     let works = most.is_some_and(|(most, _)| [Look::BUSY, Look::IO].contains(&most));
     if let Some(stage) = worker.stages.and_then(longest_stage).filter(|_| works) {
