@@ -31,6 +31,7 @@ impl Restart {
         let within_s = since.elapsed().as_secs() + 2;
         let next = list.iter().find(|candidate| {
             candidate.age_s.is_some_and(|age_s| age_s <= within_s)
+                && uid.is_some()
                 && candidate.uid == uid
                 && candidate.pid != ended.pid
                 && !self.tried.contains(&candidate.pid)
