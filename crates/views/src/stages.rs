@@ -156,6 +156,10 @@ fn upstream(verdict: &Verdict, frame: Option<&Frame>) -> Vec<Stage> {
         matches!(resource, Some(End::Net | End::Disk | End::Flush | End::Lock)) || matches!(node.who, Who::Process(_))
     });
     let source = source.and_then(|node| stage(node, verdict)).or_else(|| storage(frame));
+    // A disk that does nothing is not what an I/O verdict is about.
+    let is_idle = |source: &Stage| verdict.class == Class::Io && source.busy.is_some_and(|busy| busy < SHOWN);
+    let untraced = || Stage::new(StageKind::Source, "data source", None, "could not be traced");
+    let source = source.map(|source| if is_idle(&source) { untraced() } else { source });
     let count = verdict.workers.len();
     let name = counted(count, "worker", "workers");
     let mean = |of: fn(&WorkerVerdict) -> Option<f64>| {
