@@ -1,7 +1,7 @@
 //! Facts about the CPUs as a whole: use, queues, quota, pressure, load.
 
 use crate::labels::number;
-use trainmon_base::text::format;
+use trainmon_base::text::{fit, format, sanitize};
 use trainmon_waits::Frame;
 
 /// The facts, each with whether it limits the job; those come first.
@@ -43,3 +43,17 @@ pub fn facts(frame: &Frame) -> Vec<(String, bool)> {
     fact(format!("load {}", number(load)));
     pieces
 }
+
+/// The process outside the job that uses most of the CPUs, if that is worth a name: ` (rustc 0.9)`.
+pub fn busiest_other(frame: &Frame) -> Option<String> {
+    let processes = frame.other_processes.as_ref()?.processes.iter().filter(|process| !process.own);
+    let busiest = processes.max_by(|a, b| a.cpu_pct.total_cmp(&b.cpu_pct))?;
+    let cpus = busiest.cpu_pct / 100.0;
+    let name = fit(&sanitize(&busiest.comm), COMM_CELLS);
+    (cpus >= WORTH_A_NAME).then(|| format!(" ({name} {})", format::number(Some(cpus))))
+}
+
+/// A process that uses less than this of a CPU holds nothing up.
+const WORTH_A_NAME: f64 = 0.2;
+/// The length of a name in the kernel, comm in proc(5).
+const COMM_CELLS: usize = 15;

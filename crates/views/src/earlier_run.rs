@@ -67,6 +67,19 @@ impl Before {
     }
 }
 
+/// Whether steps take more or less time than at the beginning of the time shown.
+pub fn trend(change: f32) -> String {
+    let percent = format!("{:.0}%", change.abs() * 100.0);
+    match change {
+        c if c.abs() < SAME_RATE => "steady".to_owned(),
+        c if c < 0.0 => format!("{percent} faster"),
+        _ => format!("{percent} slower"),
+    }
+}
+
+/// Step times that change by less are steady: a rate over twelve seconds varies by as much.
+const SAME_RATE: f32 = 0.05;
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,14 +9,14 @@ use crate::widgets::panel::Panel;
 use crate::widgets::tile::{Body, Tile};
 use crate::widgets::{ChartLine, Piece, Scene, Top};
 use trainmon_base::stats::mean;
-use trainmon_base::text::{fit, sanitize};
+use trainmon_base::text::sanitize;
 use trainmon_diagnosis::diagnosis::loop_parts::{LoopPart, parts};
 use trainmon_diagnosis::diagnosis::verdict::{Class, Missing, Subject, Verdict};
 use trainmon_diagnosis::history::timeline;
 use trainmon_rates::frame::GpuRates;
 use trainmon_sample::{SourceState, SourceStatus};
 use trainmon_views::labels;
-use trainmon_views::{ranks, stages};
+use trainmon_views::{cpu_facts, earlier_run, ranks, stages};
 use trainmon_waits::Frame;
 
 const GPU: ChartLine = ChartLine(Class::Gpu, "GPU", |p| p.gpu.get(), Top::Percent);
@@ -71,7 +71,7 @@ pub fn the_loop(scene: &Scene<'_>, width: u16) -> Tile {
     let is_told = |part: LoopPart| parts.iter().any(|(known, _)| known.activity() == part.activity());
     let before = columns.visible().filter(|part| !is_told(*part)).map(|part| (part, None));
     let legend: Vec<_> = parts.iter().map(|(part, share)| (*part, Some(*share))).chain(before).collect();
-    let trend = columns.change().map(trend);
+    let trend = columns.change().map(earlier_run::trend);
     // The widest that shows all of the legend.
     let panels = (0..SHORTER).map(|shorter| loop_panel(shorter, &legend, trend.clone(), scene));
     let panel = panels.reduce(|wider, next| if wider.width() <= width { wider } else { next }).unwrap_or_default();
@@ -119,18 +119,6 @@ fn loop_panel(shorter: u8, legend: &[(LoopPart, Option<f64>)], trend: Option<Str
     panel
 }
 
-/// Whether steps take more or less time than at the beginning of the time shown.
-fn trend(change: f32) -> String {
-    let percent = format!("{:.0}%", change.abs() * 100.0);
-    match change {
-        c if c.abs() < SAME_RATE => "steady".to_owned(),
-        c if c < 0.0 => format!("{percent} faster"),
-        _ => format!("{percent} slower"),
-    }
-}
-
-/// Step times that change by less are steady: a rate over twelve seconds varies by as much.
-const SAME_RATE: f32 = 0.05;
 /// The parts of the loop's time over the verdict's window; with several ranks their mean.
 fn loop_parts(scene: &Scene<'_>) -> Vec<(LoopPart, f64)> {
     let verdict = scene.verdict();
@@ -243,7 +231,7 @@ fn cpu(frame: &Frame, scene: &Scene<'_>) -> Tile {
     let cpus = |pct: Option<f64>| pct.map(|pct| pct / 100.0);
     let used = format::percent(host.allowed_cpu_pct);
     let first = job.cpus_allowed.map_or_else(|| used.clone(), |n| format!("{used} of {n}"));
-    let busiest = busiest_other(frame).unwrap_or_default();
+    let busiest = cpu_facts::busiest_other(frame).unwrap_or_default();
     let more = [
         ("job ", cpus(job.cpu_pct), format::number as fn(_) -> _, ""),
         ("others ", cpus(host.others_cpu_pct), format::number, &busiest),
@@ -255,20 +243,6 @@ fn cpu(frame: &Frame, scene: &Scene<'_>) -> Tile {
     ];
     with_trouble(tile(CPU, "CPU".to_owned(), first, &more, scene), trouble(&scene.job.sources.host), scene)
 }
-
-/// The process outside the job that uses most of the CPUs, if that is worth a name: ` (rustc 0.9)`.
-fn busiest_other(frame: &Frame) -> Option<String> {
-    let processes = frame.other_processes.as_ref()?.processes.iter().filter(|process| !process.own);
-    let busiest = processes.max_by(|a, b| a.cpu_pct.total_cmp(&b.cpu_pct))?;
-    let cpus = busiest.cpu_pct / 100.0;
-    let name = fit(&sanitize(&busiest.comm), COMM_CELLS);
-    (cpus >= WORTH_A_NAME).then(|| format!(" ({name} {})", format::number(Some(cpus))))
-}
-
-/// A process that uses less than this of a CPU holds nothing up.
-const WORTH_A_NAME: f64 = 0.2;
-/// The length of a name in the kernel, comm in proc(5).
-const COMM_CELLS: usize = 15;
 
 fn storage(frame: &Frame, scene: &Scene<'_>) -> Tile {
     let (storage, host) = (&frame.storage, &frame.host);
