@@ -78,6 +78,17 @@ impl Stage {
     }
 }
 
+impl Stage {
+    /// Whether there is nothing to look at: a queue as full as it should be, or a stage that hardly does anything.
+    pub fn is_quiet(&self) -> bool {
+        !self.limit && (self.word == FULL_QUEUE || self.busy.is_some_and(|busy| busy < QUIET))
+    }
+}
+
+/// The word of a queue that has batches all the time.
+const FULL_QUEUE: &str = "full";
+/// A stage that is less busy than this hardly does anything.
+const QUIET: f64 = 0.1;
 /// Shares of a wait below this are not a stage.
 const SHOWN: f64 = 0.05;
 /// The loop waits for data longer than this where nothing is in the queue.
@@ -170,7 +181,7 @@ fn upstream(verdict: &Verdict, frame: Option<&Frame>) -> Vec<Stage> {
     let waits_for_data = verdict.shares.map_or(0.0, |shares| shares[LoopActivity::InputWait]);
     let queue = match mean(|w| w.idle) {
         _ if waits_for_data > EMPTY => "empty",
-        Some(idle) if idle > FULL => "full",
+        Some(idle) if idle > FULL => FULL_QUEUE,
         _ => "part full",
     };
     let queue = Stage::new(StageKind::Queue, "queue", None, queue);

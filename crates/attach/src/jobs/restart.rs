@@ -26,13 +26,12 @@ impl Restart {
 
     /// The PID of the next run, once: a candidate that was started by the same user with the same program since the job has ended.
     pub fn find(&mut self, list: &[JobCandidate], ended: &Target, uid: Option<u32>) -> Option<u32> {
-        let (_, since) = self.ended?;
+        let ((_, since), uid) = (self.ended?, uid?);
         // Ages are whole seconds, and the end is noticed up to a sample later.
         let within_s = since.elapsed().as_secs() + 2;
         let next = list.iter().find(|candidate| {
             candidate.age_s.is_some_and(|age_s| age_s <= within_s)
-                && uid.is_some()
-                && candidate.uid == uid
+                && candidate.uid == Some(uid)
                 && candidate.pid != ended.pid
                 && !self.tried.contains(&candidate.pid)
                 && is_same_program(&candidate.command, &ended.command)

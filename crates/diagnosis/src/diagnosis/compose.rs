@@ -54,7 +54,7 @@ pub(super) fn verdict(context: &Context, judgment: &Judgment, window: &Features,
     let mut evidence = evidence(judgment, spec, window);
     let of_work = evidence.iter_mut().find(|line| line.signal == Signal::HostBusy);
     if let (Some(line), Some(shares)) = (of_work, shares) {
-        line.value = Some(shares.host_busy);
+        line.value = Some(round(shares.host_busy, 3));
     }
     Verdict {
         schema: 1,

@@ -25,9 +25,6 @@ const MOST: u16 = 44;
 /// Longest bar.
 const BAR: u16 = 16;
 
-/// A stage that is less busy than this is nothing to look at.
-const QUIET: f64 = 0.1;
-
 /// Rows that it takes on a screen of this size.
 pub fn rows(screen: Rect) -> u16 {
     if framed(screen) { 3 } else { 1 }
@@ -112,13 +109,11 @@ fn one(buf: &mut Buffer, area: Rect, stage: &Stage, scene: &Scene<'_>) {
         }
         Some(busy) => {
             let mut bar = Line::from_iter(bars::share(bar, busy, style, ("·", theme.edge())));
-            let is_quiet = busy < QUIET && !stage.limit;
-            let style = if is_quiet { theme.dim() } else { strong };
+            let style = if stage.is_quiet() { theme.dim() } else { strong };
             bar.push_span(Span::styled(format!(" {:>3}%", whole_percent(busy)), style));
             lines.extend([bar, Line::styled(word, theme.dim())]);
         }
-        // A full queue is as it should be.
-        None if word == "full" => lines.push(Line::styled(word, theme.dim())),
+        None if stage.is_quiet() => lines.push(Line::styled(word, theme.dim())),
         None => lines.push(Line::styled(word, style)),
     }
     Text::from(lines).render(area, buf);
@@ -151,18 +146,14 @@ fn in_line(buf: &mut Buffer, area: Rect, stages: &[Stage], scene: &Scene<'_>) {
             if line.spans.len() > 1 {
                 line.push_span(Span::styled(arrow, theme.edge()));
             }
-            let is_quiet =
-                stage.word == "full" || stage.parts.is_empty() && stage.busy.is_some_and(|busy| busy < QUIET);
             let (style, mark) = if stage.limit {
                 (accent(scene).patch(theme.strong()), mark(theme))
-            } else if is_quiet {
+            } else if let Some((part, _)) = told {
+                (theme.style(Look::of_part(part, scene.verdict())), "")
+            } else if stage.is_quiet() {
                 (theme.dim(), "")
             } else {
                 (theme.series(stage.kind.class()), "")
-            };
-            let style = match (told, scene.verdict()) {
-                (Some((part, _)), verdict) if !stage.limit => theme.style(Look::of_part(part, verdict)),
-                _ => style,
             };
             line.push_span(Span::styled(format!("{name}{value}{mark}"), style));
         }

@@ -73,15 +73,16 @@ pub fn the_loop(scene: &Scene<'_>, width: u16) -> Tile {
     let legend: Vec<_> = parts.iter().map(|(part, share)| (*part, Some(*share))).chain(before).collect();
     let trend = columns.change().map(earlier_run::trend);
     // The widest that shows all of the legend.
-    let panels = (0..SHORTER).map(|shorter| loop_panel(shorter, &legend, trend.clone(), scene));
-    let panel = panels.reduce(|wider, next| if wider.width() <= width { wider } else { next }).unwrap_or_default();
+    let panel = |shorter| loop_panel(shorter, &legend, trend.clone(), scene);
+    let fitting = (0..SHORTEST).map(panel).find(|panel| panel.width() <= width);
+    let panel = fitting.unwrap_or_else(|| panel(SHORTEST));
     Tile { panel, body: Body::Loop(parts), weight: 1 }
 }
 
-/// How many steps a title can be made shorter in.
-const SHORTER: u8 = 5;
+/// In how many steps a title can be made shorter.
+const SHORTEST: u8 = 4;
 
-/// The edges of the loop's time, in one of [`SHORTER`] lengths.
+/// The edges of the loop's time, made shorter in up to [`SHORTEST`] steps.
 fn loop_panel(shorter: u8, legend: &[(LoopPart, Option<f64>)], trend: Option<String>, scene: &Scene<'_>) -> Panel {
     let theme = scene.theme;
     let ranks = scene.frame().map_or(0, |frame| frame.ranks.len());
@@ -98,17 +99,19 @@ fn loop_panel(shorter: u8, legend: &[(LoopPart, Option<f64>)], trend: Option<Str
     if let (Some(per_s), Some(steps)) = (per_s, steps) {
         // The mean, not the median: it must agree with the rate beside it.
         let each = if shorter >= 3 { String::new() } else { format!(" {}", steps.unit.each()) };
-        let each = Some(format!("{}{each}", format::step_time(1000.0 / per_s))).filter(|_| shorter < 4);
+        let each = (shorter < SHORTEST).then(|| format!("{}{each}", format::step_time(1000.0 / per_s)));
         panel = panel.with(format!("{} {}", format::number(Some(per_s)), steps.unit.per_s()), theme.strong());
         panel.value.extend(each.into_iter().chain(trend).map(|text| (text, theme.dim())));
     }
     let mut last = None;
     for (part, share) in legend {
         let look = Look::of_part(*part, scene.verdict());
-        let word = match scene.verdict().is_some_and(|verdict| stages::is_ahead(*part, verdict)) {
-            true => "work while the GPU computes".into(),
-            false if shorter >= 1 => part.short(),
-            false => part.word(),
+        let word = if scene.verdict().is_some_and(|verdict| stages::is_ahead(*part, verdict)) {
+            "work while the GPU computes".into()
+        } else if shorter >= 1 {
+            part.short()
+        } else {
+            part.word()
         };
         let value = share.map_or_else(String::new, |share| format!(" {:>SHARE_CELLS$}", format::share(Some(share))));
         // Parts of one color side by side share their key.
