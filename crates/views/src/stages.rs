@@ -2,6 +2,8 @@
 //!
 //! The stages are the wait chain seen from its far end: what the loop waits for, and what that waits for, as far as the
 //! longest wait leads; then the loop and the GPU. The shares are those of the verdict.
+//!
+//! Long because each stage's name, word, limit and share come from one verdict, and must agree.
 
 mod by_kind;
 
