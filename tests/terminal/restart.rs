@@ -27,8 +27,8 @@ fn the_next_run_of_a_program_is_attached_to() {
     let first = run(&script, &["--workers", "1"]);
     let pid = first.0.id();
     let mut screen = Screen::trainmon(&["--pid", &pid.to_string(), "--no-stacks"], &Conditions::default());
-    // By then the owner of the process is known.
-    screen.wait_text("UNKNOWN");
+    // The owner of the process is known with its workers.
+    screen.wait_text("1 worker");
     drop(first);
     screen.wait_text(&format!("process {pid} ended"));
     let other = run(&other, &[]);
