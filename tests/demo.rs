@@ -14,8 +14,8 @@ use std::sync::Mutex;
 use rustix::process::Signal;
 use trainmon::cli::DemoBottleneck;
 use trainmon::demo::{DemoJob, RECORDING, python};
-use trainmon::sources::gpu;
 use trainmon::sources::simulated_gpu::monotonic_ns;
+use trainmon::sources::{SourceOptions, gpu};
 
 use process::{PROGRAM, children, pause, rows, signal, state, text, until};
 
@@ -44,7 +44,9 @@ fn queued_s(job: &DemoJob) -> f64 {
 /// GPU utilization of a demo over a second and a half, percent, and how long its processes queued for a CPU, seconds.
 fn utilization(bottleneck: DemoBottleneck) -> (u32, f64) {
     let job = start(bottleneck);
-    let mut reader = gpu::open(None, Some(&job.device_path)).unwrap();
+    let mut reader =
+        gpu::open(&SourceOptions { simulated_gpu: Some(job.device_path.clone()), ..SourceOptions::default() })
+            .unwrap();
     pause(500);
     reader.read(monotonic_ns()).unwrap();
     let queued = queued_s(&job);

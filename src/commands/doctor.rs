@@ -17,7 +17,7 @@ use trainmon_tui::theme::Depth;
 /// # Errors
 /// No such process (with `--pid`), or standard output cannot be written.
 pub fn run(settings: &Settings, as_json: bool) -> anyhow::Result<ExitCode> {
-    let findings = findings(settings, gpus(settings.nvml_lib.clone()), |name| std::env::var_os(name))?;
+    let findings = findings(settings, gpus(super::sources(settings, None)), |name| std::env::var_os(name))?;
     if as_json {
         return super::print_json(&serde_json::json!({
             "schema": 1, "trainmon": env!("CARGO_PKG_VERSION"), "pid": settings.call.pid, "findings": findings,

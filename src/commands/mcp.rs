@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{attach_options, compare, diagnose, doctor, explain, places};
+use super::{attach_options, compare, diagnose, doctor, explain, sources};
 use crate::config::{Call, DIAGNOSE_DURATION, Settings};
 use trainmon_attach::jobs::JobCandidate;
 use trainmon_attach::jobs::candidates::scan::Scan;
@@ -71,10 +71,10 @@ impl ServedMachine {
         Self { settings, scan: Mutex::new(None), driver: Arc::new(()) }
     }
 
-    /// What NVML reports to `doctor`.
+    /// What the GPUs report to `doctor`.
     fn gpus(&self) -> impl FnOnce() -> Result<GpuSample, SourceStatus> + Send + 'static {
         let (gpus, driver) =
-            (trainmon_attach::doctor::gpus(self.settings.nvml_lib.clone()), Arc::clone(&self.driver));
+            (trainmon_attach::doctor::gpus(super::sources(&self.settings, None)), Arc::clone(&self.driver));
         move || {
             if Arc::strong_count(&driver) > DRIVER_CALLS {
                 return Err(SourceStatus::new(SourceState::Hung, "the driver has not answered earlier calls"));
@@ -125,7 +125,7 @@ fn list(machine: &ServedMachine) -> anyhow::Result<ToolAnswer> {
     let found = match &mut *scan {
         Some(scan) => scan.candidates(),
         none => {
-            let first = none.insert(Scan::new(places(&machine.settings), GPU_WAIT));
+            let first = none.insert(Scan::new(sources(&machine.settings, None), GPU_WAIT));
             first.candidates();
             thread::sleep(BETWEEN_SCANS);
             first.candidates()

@@ -45,7 +45,6 @@ use serde::Serialize;
 
 use crate::config::Settings;
 use trainmon_attach::collector;
-use trainmon_attach::jobs::candidates::scan::Places;
 use trainmon_attach::jobs::followed::FollowedJobs;
 use trainmon_attach::jobs::recorded_profile::RecordedProfile;
 use trainmon_attach::jobs::session::{self, EndSignals, Reopening, Session};
@@ -69,11 +68,7 @@ pub fn attach_options(settings: &Settings, pid: u32, simulated: Option<&Path>) -
     let shortest = if settings.call.log.is_some() { settings.interval } else { Duration::ZERO };
     session::SessionOptions {
         collector: collector::CollectorOptions {
-            sources: SourceOptions {
-                roots: Roots { proc: settings.proc_root.clone(), sys: settings.sys_root.clone() },
-                nvml_lib: settings.nvml_lib.clone(),
-                simulated_gpu: simulated.map(Path::to_path_buf),
-            },
+            sources: sources(settings, simulated),
             pid,
             interval: settings.interval,
             no_ptrace: !settings.ptrace,
@@ -93,7 +88,7 @@ fn followed(settings: &Settings, pid: Option<u32>) -> anyhow::Result<FollowedJob
     (options.duration, options.iterations) = (None, None);
     match pid {
         Some(_) => FollowedJobs::one(options),
-        None => Ok(FollowedJobs::all(options, places(settings))),
+        None => Ok(FollowedJobs::all(options)),
     }
 }
 
@@ -152,9 +147,13 @@ fn written(out: &LogOut, [one, many, done]: [&str; 3], (count, elsewhere): (u64,
     }
 }
 
-/// Where the settings say that candidates are looked for.
-pub fn places(settings: &Settings) -> Places {
-    Places { proc_root: settings.proc_root.clone(), nvml_lib: settings.nvml_lib.clone() }
+/// Where the settings say that the sources are. `simulated` is the state file of a simulated GPU in place of the real ones.
+pub fn sources(settings: &Settings, simulated: Option<&Path>) -> SourceOptions {
+    SourceOptions {
+        roots: Roots { proc: settings.proc_root.clone(), sys: settings.sys_root.clone() },
+        nvml_lib: settings.nvml_lib.clone(),
+        simulated_gpu: simulated.map(Path::to_path_buf),
+    }
 }
 
 #[cfg(test)]

@@ -74,7 +74,7 @@ pub fn certain(settings: &Settings) -> Result<u32, Vec<JobCandidate>> {
     if let Some(pid) = settings.call.pid {
         return Ok(pid);
     }
-    let list = Scan::new(super::places(settings), GPU_WAIT).candidates();
+    let list = Scan::new(super::sources(settings, None), GPU_WAIT).candidates();
     let [only] = list.as_slice() else { return Err(list) };
     note(&format!("watching the only training process found: {}", cut(&described(only, 0), LONGEST_ANSWER)));
     Ok(only.pid)

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use super::pick::nothing_chosen;
-use super::{attach_options, places, screen, screen_loop};
+use super::{attach_options, screen, screen_loop, sources};
 use crate::config::Settings;
 use trainmon_attach::jobs::candidates::polling::{self, Candidates};
 use trainmon_attach::jobs::session::Session;
@@ -15,7 +15,7 @@ use trainmon_tui::{App, Effect, Message};
 pub async fn run(settings: &Settings) -> anyhow::Result<Session> {
     let options = screen::options(settings)?;
     let mouse = options.mouse;
-    let mut candidates = Candidates::new(places(settings));
+    let mut candidates = Candidates::new(sources(settings, None));
     candidates.want(Some(polling::FOR_A_LIST));
     let make = |size| (App::picker(options, size), PickFeed { candidates, settings });
     let (.., session) = screen_loop::run(screen::terminal_options(mouse), make).await?;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 
-use super::{LastMoment, attach_options, places, screen_loop};
+use super::{LastMoment, attach_options, screen_loop, sources};
 use crate::config::{Settings, layout_store, themes};
 use trainmon_attach::jobs::attached::AttachedJobs;
 use trainmon_attach::jobs::candidates::polling::{self, Candidates};
@@ -132,7 +132,7 @@ async fn show(
     let ascii = options.theme.ascii;
     let make = |size| {
         let app = App::new(job, options.clone(), size);
-        let (begun, candidates) = (app.layout(), Candidates::new(places(settings)));
+        let (begun, candidates) = (app.layout(), Candidates::new(sources(settings, None)));
         let may_signal = options.may_signal;
         let (restart, profile, played_at) = (Restart::default(), ProfileTaker::default(), Instant::now());
         (app, JobFeed { ticks, candidates, restart, profile, output, settings, may_signal, begun, played_at })

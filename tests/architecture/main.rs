@@ -256,7 +256,7 @@ fn the_diagnosis_knows_no_clock_and_no_runtime() {
 
 #[test]
 fn only_the_nvml_source_names_the_nvml_crates() {
-    let own = ["nvml", "nvml.rs", "nvml_raw.rs"];
+    let own = ["gpu/nvidia", "gpu/nvidia.rs"];
     let is_meant = |file: &File| file.unit() != "sources" || !own.iter().any(|own| file.path.starts_with(own));
     assert_no_word(is_meant, |word| word.starts_with("nvml_wrapper"));
 }
@@ -266,7 +266,7 @@ fn unsafe_code_stands_in_files_of_its_own() {
     let own = [
         "base/src/heap.rs",
         "base/src/leave.rs",
-        "sources/src/nvml_raw.rs",
+        "sources/src/gpu/nvidia/raw.rs",
         "profiling/src/probes/bpf.rs",
         "tui/src/rescue.rs",
     ];

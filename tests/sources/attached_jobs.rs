@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use trainmon::cli::DemoBottleneck;
-use trainmon::commands::{attach_options, places};
+use trainmon::commands::{attach_options, sources};
 use trainmon::config::{Call, Settings};
 use trainmon::demo::{DemoJob, python};
 use trainmon::history::archive::Limits;
@@ -99,7 +99,7 @@ fn the_limits_of_the_first_job_end_the_session() {
 fn candidates_come_while_they_are_wanted_and_only_then() {
     let settings = settings();
     let done = block_on(async {
-        let mut candidates = Candidates::new(places(&settings));
+        let mut candidates = Candidates::new(sources(&settings, None));
         assert!(tokio::time::timeout(Duration::from_millis(200), candidates.next()).await.is_err());
         candidates.want(Some(polling::FOR_A_LIST));
         for look in 0..2 {

@@ -2,7 +2,7 @@
 //!
 //! The library is steered by the environment and keeps its state for a whole process, so each case runs in a process of
 //! its own: a test starts this very binary again for itself alone, with the environment it wants.
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use trainmon::sample::SourceState;
@@ -10,6 +10,7 @@ use trainmon::sample::gpu::{GpuReading, GpuSample};
 use trainmon::sources::gpu::{self, GpuReader};
 use trainmon::sources::simulated_gpu::state::name_bytes;
 use trainmon::sources::simulated_gpu::{SimulatedGpu, SimulatedGpuState, monotonic_ns};
+use trainmon::sources::{Roots, SourceOptions};
 
 use crate::process::{Target, library, pause, this_test};
 
@@ -49,6 +50,12 @@ pub fn fake() -> PathBuf {
     library("fake_nvml").into()
 }
 
+/// NVML alone, or a simulated GPU: cards of the machine that runs the tests are not looked for.
+fn options(nvml_lib: Option<PathBuf>, simulated_gpu: Option<PathBuf>) -> SourceOptions {
+    let roots = Roots { sys: "/nowhere".into(), ..Roots::default() };
+    SourceOptions { roots, nvml_lib, simulated_gpu }
+}
+
 fn state_path() -> PathBuf {
     PathBuf::from(std::env::var_os(STATE).unwrap())
 }
@@ -58,7 +65,7 @@ pub fn owner(devices: &[SimulatedGpuState]) -> SimulatedGpu {
 }
 
 pub fn open() -> Box<dyn GpuReader> {
-    gpu::open(Some(&fake()), None).unwrap()
+    gpu::open(&options(Some(fake()), None)).unwrap()
 }
 
 pub fn read(reader: &mut Box<dyn GpuReader>) -> GpuSample {
@@ -217,7 +224,7 @@ fn processes_share_a_device_and_leave_it() {
 #[test]
 fn a_library_that_lacks_nearly_everything_still_names_the_device() {
     alone("a_library_that_lacks_nearly_everything_still_names_the_device", "", || {
-        let mut reader = gpu::open(Some(Path::new(&library("fake_nvml_bare"))), None).unwrap();
+        let mut reader = gpu::open(&options(Some(library("fake_nvml_bare").into()), None)).unwrap();
         for _ in 0..3 {
             let sample = read(&mut reader);
             assert_eq!((sample.devices.len(), sample.driver.as_deref()), (1, None));
@@ -248,7 +255,7 @@ fn what_keeps_nvml_from_starting_is_said_in_one_line() {
                 return;
             }
             let _owner = owner(&[spec()]);
-            let error = gpu::open(Some(&fake()), None).err().unwrap();
+            let error = gpu::open(&options(Some(fake()), None)).err().unwrap();
             assert_eq!(error.state, state, "{error}");
             assert!(error.to_string().contains(says) && !error.to_string().contains('\n'), "{error}");
             let mendable = state == SourceState::Denied || says.contains("bus") || says.contains("driver is");
@@ -260,7 +267,7 @@ fn what_keeps_nvml_from_starting_is_said_in_one_line() {
 #[test]
 fn no_state_file_is_no_device() {
     alone("no_state_file_is_no_device", "", || {
-        assert_eq!(gpu::open(Some(&fake()), None).err().unwrap().state, SourceState::Absent);
+        assert_eq!(gpu::open(&options(Some(fake()), None)).err().unwrap().state, SourceState::Absent);
         let _owner = owner(&[spec()]);
         assert_eq!(read(&mut open()).devices.len(), 1, "a device that comes later is found by opening again");
     });
@@ -269,19 +276,19 @@ fn no_state_file_is_no_device() {
 #[test]
 fn no_library_is_no_gpu() {
     let folder = tempfile::tempdir().unwrap();
-    let absent = gpu::open(Some(&folder.path().join("libnvidia-ml.so.1")), None).err().unwrap();
+    let absent = gpu::open(&options(Some(folder.path().join("libnvidia-ml.so.1")), None)).err().unwrap();
     assert_eq!(absent.state, SourceState::Absent);
     let wrong = folder.path().join("wrong.so");
     std::fs::write(&wrong, "no library").unwrap();
-    let error = gpu::open(Some(&wrong), None).err().unwrap();
+    let error = gpu::open(&options(Some(wrong.clone()), None)).err().unwrap();
     assert_eq!(error.state, SourceState::Gone);
     assert!(error.to_string().contains("wrong.so") && !error.to_string().contains('\n'), "{error}");
     let simulated = folder.path().join("device");
     SimulatedGpu::create(&simulated, &[spec()]).unwrap();
-    let mut reader = gpu::open(Some(&wrong), Some(&simulated)).unwrap();
+    let mut reader = gpu::open(&options(Some(wrong), Some(simulated))).unwrap();
     assert!(read(&mut reader).simulated, "a simulated device needs no library");
     // Where the loader finds one (a machine with a GPU), that is right too.
-    if let Err(error) = gpu::open(None, None) {
+    if let Err(error) = gpu::open(&options(None, None)) {
         assert!(!error.to_string().contains('\n'), "{error}");
     }
 }

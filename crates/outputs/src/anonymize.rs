@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use trainmon_sample::Sample;
-use trainmon_sample::job::is_unread_accelerator;
+use trainmon_sample::job::is_accelerator;
 use trainmon_sample::private::{Private, TextKind};
 use trainmon_sample::recording::Header;
 use trainmon_sample::stacks::is_user_code;
@@ -84,7 +84,7 @@ pub fn sample(sample: &Sample) -> Sample {
 
 /// A file that a thread waits for. Device files stay: they are the same on every machine, and the kind of a wait follows from them.
 fn link(link: &Arc<str>) -> Arc<str> {
-    let is_device = DEVICES.iter().any(|gpu| link.starts_with(gpu)) || is_unread_accelerator(link);
+    let is_device = DEVICES.iter().any(|gpu| link.starts_with(gpu)) || is_accelerator(link);
     if is_device { Arc::clone(link) } else { base_name(link) }
 }
 

@@ -3,7 +3,8 @@
 //!
 //! `None` means not measured: no previous sample, a counter that went backwards, or a source that is missing.
 
-pub use super::gpu::{GpuLink, GpuProcessRates, GpuRates};
+pub use super::gpu::{GpuProcessRates, GpuRates};
+pub use super::gpu_link::GpuLink;
 pub use super::host::{CpuRates, HostRates, NetRates};
 pub use super::job::{JobRates, ProcessRates};
 pub use super::storage::{DeviceRates, MountRates, StorageRates};

@@ -8,8 +8,9 @@ use serde::{Deserialize, Serialize};
 use super::GpuChoice;
 use super::delta::{copied, delta, span};
 use super::device::GpuUse;
+use super::gpu_link::{GpuLink, attached, job_pids, unread};
 use super::levels::SHORT_INTERVAL_S;
-use trainmon_sample::{Gpm, GpuProcess, GpuReading, GpuSample, JobSample, ProcessSample, Sample};
+use trainmon_sample::{Gpm, GpuProcess, GpuReading, Sample};
 
 /// Bytes per second of one PCIe lane in one direction, by generation from 1, after line coding (PCI Express Base
 /// Specification: 2.5 and 5 GT/s with 8b/10b, 8 to 32 GT/s with 128b/130b, 64 GT/s with FLITs).
@@ -21,7 +22,7 @@ const FRESH_NS: u64 = 3_000_000_000;
 /// One GPU in the interval.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct GpuRates {
-    /// NVML index.
+    /// Index.
     pub index: u32,
     /// UUID.
     pub uuid: Option<Arc<str>>,
@@ -112,23 +113,6 @@ pub struct GpuProcessRates {
     pub compute: bool,
 }
 
-/// How the job's GPUs were identified.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum GpuLink {
-    /// NVML lists a process of the tree on the GPU.
-    Processes,
-    /// A process of the tree has `/dev/nvidiaN` open.
-    OpenDevice,
-    /// `CUDA_VISIBLE_DEVICES` of the target names it.
-    VisibleDevices,
-    /// `--gpu` names it.
-    Chosen,
-    /// The job uses no GPU that trainmon can see.
-    #[default]
-    None,
-}
-
 /// What the other parts need to know about the GPUs.
 #[derive(Debug, Default)]
 pub struct GpuFold {
@@ -140,6 +124,8 @@ pub struct GpuFold {
     pub attached: Vec<GpuUse>,
     /// GPU memory by PID, summed over GPUs.
     pub memory_by_pid: HashMap<u32, u64>,
+    /// Device files that the job holds open of accelerators without readings.
+    pub unread: Vec<Arc<str>>,
 }
 
 impl GpuFold {
@@ -156,7 +142,10 @@ pub(crate) fn fold(
     sample: &Sample,
     stale_against: Option<&Sample>,
 ) -> GpuFold {
-    let Some(gpus) = sample.gpus.as_deref() else { return GpuFold::default() };
+    let Some(gpus) = sample.gpus.as_deref() else {
+        let unread = sample.job.as_ref().map(|job| job.accelerators.clone()).unwrap_or_default();
+        return GpuFold { unread, ..GpuFold::default() };
+    };
     let before_gpus = before.and_then(|before| before.gpus.as_deref());
     let stale = stale_against
         .and_then(|before| before.gpus.as_deref())
@@ -167,7 +156,7 @@ pub(crate) fn fold(
     let (link, attached) = attached(choices, gpus, job, &pids);
     let matched = gpus.devices.iter().flat_map(|device| &device.processes).any(|process| pids.contains(&process.pid));
 
-    let mut out = GpuFold { link, ..GpuFold::default() };
+    let mut out = GpuFold { link, unread: unread(job, gpus, &attached), ..GpuFold::default() };
     for (position, device) in gpus.devices.iter().enumerate() {
         let earlier = before_gpus.and_then(|before| {
             before.devices.iter().find(|earlier| earlier.index == device.index && earlier.uuid == device.uuid)
@@ -198,68 +187,6 @@ pub(crate) fn fold(
         out.rates.push(GpuRates { simulated: gpus.simulated, ..rates(device, earlier, seconds, stale, used) });
     }
     out
-}
-
-/// PIDs under which NVML may list the job's processes: as trainmon sees them, and inside one PID namespace also the
-/// innermost ones. Seen from the host, the inner PIDs of a container would only match unrelated processes.
-fn job_pids(job: &JobSample) -> HashSet<u32> {
-    let inner = |process: &ProcessSample| if job.other_pid_namespace { None } else { process.inner_pid };
-    let inner = job.processes.iter().filter_map(inner);
-    job.processes.iter().map(|process| process.id.pid).chain(inner).collect()
-}
-
-/// Positions of the GPUs that the job uses, and how they were identified: the user's choice, else NVML's processes,
-/// else open gpu files, else CUDA_VISIBLE_DEVICES.
-fn attached(
-    choices: &[GpuChoice],
-    gpus: &GpuSample,
-    job: Option<&JobSample>,
-    pids: &HashSet<u32>,
-) -> (GpuLink, HashSet<usize>) {
-    type Wanted<'a> = &'a dyn Fn(&GpuReading) -> bool;
-    let positions = |wanted: Wanted| -> HashSet<usize> {
-        gpus.devices.iter().enumerate().filter(|(_, device)| wanted(device)).map(|(at, _)| at).collect()
-    };
-    if !choices.is_empty() {
-        let chosen = positions(&|device| choices.iter().any(|choice| is_chosen(choice, device)));
-        return (GpuLink::Chosen, chosen);
-    }
-    let minors = job.and_then(|job| job.nvidia_minors.as_deref()).unwrap_or_default();
-    let visible = visible_devices(job.and_then(|job| job.cuda_visible_devices.as_deref()).unwrap_or_default());
-    let links: [(GpuLink, Wanted); 3] = [
-        (GpuLink::Processes, &|device| device.processes.iter().any(|process| pids.contains(&process.pid))),
-        (GpuLink::OpenDevice, &|device| device.minor.is_some_and(|minor| minors.contains(&minor))),
-        (GpuLink::VisibleDevices, &|device| visible.iter().any(|choice| is_chosen(choice, device))),
-    ];
-    let mut found = links.into_iter().map(|(link, wanted)| (link, positions(wanted)));
-    found.find(|(_, positions)| !positions.is_empty()).unwrap_or_default()
-}
-
-fn is_chosen(choice: &GpuChoice, gpu: &GpuReading) -> bool {
-    match choice {
-        GpuChoice::Index(index) => gpu.index == *index,
-        GpuChoice::Uuid(prefix) => {
-            let start = gpu.uuid.as_deref().and_then(|uuid| uuid.get(..prefix.len()));
-            !prefix.is_empty() && start.is_some_and(|start| start.eq_ignore_ascii_case(prefix))
-        }
-    }
-}
-
-/// The GPUs named by a value of CUDA_VISIBLE_DEVICES: indices or starts of UUIDs; everything after the first invalid
-/// entry is invisible (CUDA C++ Programming Guide, "CUDA Environment Variables"). Indices are read as NVML's, which is
-/// right with CUDA_DEVICE_ORDER=PCI_BUS_ID and on hosts with GPUs of one kind. A MIG instance in the form
-/// `MIG-GPU-<uuid>/…` names its GPU.
-fn visible_devices(value: &str) -> Vec<GpuChoice> {
-    let entry = |entry: &str| {
-        let entry = entry.trim();
-        if let Ok(index) = entry.parse() {
-            return Some(GpuChoice::Index(index));
-        }
-        let uuid = entry.strip_prefix("MIG-").unwrap_or(entry);
-        let uuid = uuid.split('/').next().unwrap_or(uuid);
-        uuid.starts_with("GPU-").then(|| GpuChoice::Uuid(uuid.to_owned()))
-    };
-    value.split(',').map_while(entry).collect()
 }
 
 /// Only how much a GPU was used by the job and by other processes. `matched`: NVML lists processes of the job
@@ -379,8 +306,9 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::GpuChoice;
     use crate::testing::*;
-    use trainmon_sample::UtilizationPoint;
+    use trainmon_sample::{GpuSample, JobSample, UtilizationPoint};
 
     fn device(index: u32) -> GpuReading {
         GpuReading {
@@ -436,15 +364,37 @@ mod tests {
         assert_eq!((out.link, flags(&out)), (GpuLink::Chosen, vec![false, true, true]));
     }
 
+    /// A GPU whose driver has a file for it, and one for all of its GPUs, with so much memory in use.
+    fn with_files(index: u32, memory: u64) -> GpuReading {
+        let files = [format!("/dev/dri/renderD{}", 128 + index).into(), "/dev/kfd".into()].to_vec();
+        GpuReading { minor: None, files, memory_used_bytes: Some(memory), ..device(index) }
+    }
+
     #[test]
-    fn visible_devices_stop_at_the_first_invalid_entry() {
-        let index = GpuChoice::Index;
-        assert_eq!(visible_devices("0, 2"), [index(0), index(2)]);
-        assert_eq!(visible_devices("1,-1,0"), [index(1)]);
-        assert_eq!(visible_devices(""), []);
-        assert_eq!(visible_devices("NoDevFiles"), []);
-        assert_eq!(visible_devices("GPU-8932f937"), [GpuChoice::Uuid("GPU-8932f937".into())]);
-        assert_eq!(visible_devices("MIG-GPU-8932/1/2"), [GpuChoice::Uuid("GPU-8932".into())]);
+    fn of_files_that_the_runtime_opens_those_of_used_gpus_count() {
+        let mut job = job(0, vec![process(10)]);
+        job.accelerators = ["/dev/dri/renderD128", "/dev/dri/renderD129", "/dev/dri/renderD130", "/dev/kfd"]
+            .map(Into::into)
+            .to_vec();
+        let devices = vec![with_files(0, 90), with_files(1, 2), with_files(2, 60)];
+        let out = one(devices.clone(), job.clone());
+        assert_eq!((out.link, flags(&out)), (GpuLink::OpenDevice, vec![true, false, true]));
+        assert!(out.unread.is_empty(), "{:?}", out.unread);
+        job.cuda_visible_devices = Some("2".into());
+        assert_eq!(flags(&one(devices, job)), [false, false, true]);
+    }
+
+    #[test]
+    fn accelerators_without_readings_stay_unread() {
+        let mut job = job(0, vec![process(10)]);
+        job.accelerators = ["/dev/dri/renderD135", "/dev/kfd"].map(Into::into).to_vec();
+        let unread = |devices, job: &JobSample| {
+            one(devices, job.clone()).unread.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(unread(vec![], &job), ["/dev/dri/renderD135", "/dev/kfd"]);
+        // A card can be read, but it is another one.
+        assert_eq!(unread(vec![with_files(0, 1)], &job), ["/dev/dri/renderD135", "/dev/kfd"]);
+        assert_eq!(fold(&[], None, &Sample { gpus: None, ..with(1, vec![], job) }, None).unread.len(), 2);
     }
 
     #[test]

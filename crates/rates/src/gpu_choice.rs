@@ -7,7 +7,7 @@ use std::str::FromStr;
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(untagged, try_from = "WrittenChoice")]
 pub enum GpuChoice {
-    /// NVML index.
+    /// Index, as trainmon shows it.
     Index(u32),
     /// UUID, or the start of one.
     Uuid(String),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::delta::{Scheduled, add, by_key, copied, delta, rate, share, span};
+use super::gpu::GpuFold;
 use super::levels::WORTH_IT;
 use super::short_lived::ShortLived;
 use super::threads::{ThreadFold, ThreadRates, ThreadRoleRates};
@@ -190,12 +191,7 @@ pub fn state(job: &JobSample) -> char {
     }
 }
 
-pub(crate) fn fold(
-    before: Option<&JobSample>,
-    sample: &Sample,
-    job: &JobSample,
-    gpu_memory: &HashMap<u32, u64>,
-) -> JobFold {
+pub(crate) fn fold(before: Option<&JobSample>, sample: &Sample, job: &JobSample, gpu: &GpuFold) -> JobFold {
     let seconds = span(before.map(|before| before.monotonic_ns), job.monotonic_ns);
     // Without a time span there is nothing to compare with.
     let before = if seconds.is_some() { before } else { None };
@@ -207,12 +203,13 @@ pub(crate) fn fold(
     for process in &job.processes {
         let before = earlier.get(&process.id).copied();
         let delta = ProcessDelta::between(before, process, seconds, job.ticks_per_second, &mut threads);
-        out.processes.push(process_rates(process, &delta, job.ticks_per_second, gpu_memory));
+        out.processes.push(process_rates(process, &delta, job.ticks_per_second, &gpu.memory_by_pid));
         out.deltas.push(delta);
     }
     out.short_lived = ShortLived::between(before, job);
     (out.threads, out.thread_roles) = threads.finish();
     out.rates = job_rates(before, sample, job, &out.deltas, seconds);
+    out.rates.accelerators.clone_from(&gpu.unread);
     let of_children = out.short_lived.children.values().sum::<f64>() * 100.0;
     out.rates.cpu_pct = out.rates.cpu_pct.map(|cpu| cpu + of_children);
     out
@@ -329,7 +326,6 @@ fn job_rates(
         refaults_per_s: rate(group.refaulted_file_pages, was.and_then(|was| was.refaulted_file_pages), seconds),
         io_read_limit: (group.io_read_limit_bytes_per_s, group.io_read_limit_iops),
         library: job.library.clone(),
-        accelerators: job.accelerators.clone(),
         thread_count: job.processes.iter().fold(0, |sum, process| sum.saturating_add(process.thread_count)),
         rss_bytes: job.processes.iter().map(|process| process.rss_bytes).reduce(u64::saturating_add),
         pss_bytes: sample.outlook.as_ref().and_then(|outlook| pss_bytes(outlook, job)),

@@ -18,6 +18,7 @@ pub mod device;
 pub mod frame;
 pub mod gpu;
 mod gpu_choice;
+mod gpu_link;
 mod host;
 pub mod job;
 pub mod levels;
@@ -140,7 +141,7 @@ impl Rates {
             let stale = stale_against
                 .and_then(|before| before.job.as_deref())
                 .is_some_and(|before| before.monotonic_ns == job.monotonic_ns);
-            JobFold { stale, ..job::fold(before_job, sample, job, &gpu.memory_by_pid) }
+            JobFold { stale, ..job::fold(before_job, sample, job, &gpu) }
         });
         let own_cpu_pct = before.and_then(|before| {
             let seconds = span(Some(before.monotonic_ns), sample.monotonic_ns);

@@ -1,4 +1,4 @@
-//! The GPUs as reported by NVML (or the simulated GPU).
+//! The GPUs as reported by their drivers (or the simulated GPU).
 
 use std::sync::Arc;
 
@@ -20,6 +20,13 @@ pub const CLOCK_EVENT_REASONS: [(u64, &str); 9] = [
     (0x100, "display-clocks"),
 ];
 
+/// The clock event reason of the software power cap.
+pub const POWER_CAP: u64 = 0x4;
+/// The clock event reason of the driver's temperature limits.
+pub const SW_THERMAL: u64 = 0x20;
+/// The clock event reason of the board's temperature alarms.
+pub const HW_THERMAL: u64 = 0x40;
+
 /// The clock event reasons by which heat or power holds the clocks down though the GPU could do more: HW slowdown, SW thermal, HW
 /// thermal, HW power brake. The power cap is not one of them: it is where a busy GPU ends up.
 pub const HELD_DOWN: u64 = 0x8 | 0x20 | 0x40 | 0x80;
@@ -36,9 +43,9 @@ pub struct GpuSample {
     pub monotonic_ns: u64,
     /// Driver version.
     pub driver: Option<Arc<str>>,
-    /// True if the values come from trainmon's simulated GPU, not from NVML.
+    /// True if the values come from trainmon's simulated GPU, not from a driver.
     pub simulated: bool,
-    /// GPUs by NVML index.
+    /// GPUs by index.
     pub devices: Vec<GpuReading>,
 }
 
@@ -47,7 +54,7 @@ impl Private for GpuSample {}
 /// One GPU. Every reading that the GPU or driver does not offer is `None`.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct GpuReading {
-    /// NVML index.
+    /// NVML's index; those of other drivers count on from there.
     pub index: u32,
     /// UUID.
     pub uuid: Option<Arc<str>>,
@@ -55,8 +62,15 @@ pub struct GpuReading {
     pub name: Option<Arc<str>>,
     /// N of `/dev/nvidiaN`.
     pub minor: Option<u32>,
+    /// Device files by which a process uses it; the first one is its own, the others are those of all GPUs of its driver. Empty for
+    /// NVIDIA's, whose `minor` says it.
+    #[serde(default)]
+    pub files: Vec<Arc<str>>,
     /// True once the driver has reported this GPU as lost.
     pub lost: bool,
+    /// The driver has put it to sleep, so that nothing was read.
+    #[serde(default)]
+    pub asleep: bool,
     /// Share of the last sample period in which a kernel ran, 0–100 (`nvmlDeviceGetUtilizationRates().gpu`).
     pub utilization_pct: Option<u32>,
     /// Share of the last sample period in which memory was read or written, 0–100.

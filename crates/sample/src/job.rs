@@ -39,11 +39,11 @@ pub struct JobSample {
     pub physical_cores: Option<u16>,
     /// Minors of `/dev/nvidiaN` files that the tree holds open. `None` if descriptors cannot be read.
     pub nvidia_minors: Option<Vec<u32>>,
-    /// Device files of accelerators that the tree holds open and that trainmon cannot read: see
-    /// [`is_unread_accelerator`]. Empty in older recordings.
+    /// Device files of accelerators other than NVIDIA's that the tree holds open: see [`is_accelerator`]. Empty in older
+    /// recordings.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub accelerators: Vec<Arc<str>>,
-    /// `CUDA_VISIBLE_DEVICES` of the target, if set and its environment is readable.
+    /// The GPUs that the target's environment leaves visible, as in `CUDA_VISIBLE_DEVICES`: numbers, or starts of UUIDs.
     pub cuda_visible_devices: Option<Arc<str>>,
     /// What the run is called and when it must be done, by its environment. Empty in older recordings.
     #[serde(default, skip_serializing_if = "RunIdentity::is_unknown")]
@@ -124,15 +124,15 @@ impl Software {
     }
 }
 
-/// How device files begin of accelerators whose load trainmon cannot read: AMD's compute driver (amdkfd); DRM render
-/// nodes of AMD and Intel; the kernel's compute accelerators (drivers/accel: Intel's and AMD's NPUs, Gaudi) and
-/// Google's TPUs, numbered in the same place; TPUs passed to user space by VFIO; AWS Neuron; Ascend.
-const UNREAD_ACCELERATORS: [&str; 6] =
+/// How device files begin of accelerators other than NVIDIA's: AMD's compute driver (amdkfd); DRM render nodes of AMD and Intel; the
+/// kernel's compute accelerators (drivers/accel: Intel's and AMD's NPUs, Gaudi) and Google's TPUs, numbered in the same place; TPUs
+/// passed to user space by VFIO; AWS Neuron; Ascend.
+const ACCELERATORS: [&str; 6] =
     ["/dev/kfd", "/dev/dri/renderD", "/dev/accel", "/dev/vfio/", "/dev/neuron", "/dev/davinci"];
 
-/// Whether a path is the device file of an accelerator that trainmon cannot read.
-pub fn is_unread_accelerator(path: &str) -> bool {
-    UNREAD_ACCELERATORS.iter().any(|known| path.starts_with(known))
+/// Whether a path is the device file of an accelerator other than NVIDIA's.
+pub fn is_accelerator(path: &str) -> bool {
+    ACCELERATORS.iter().any(|known| path.starts_with(known))
 }
 
 /// Says that the job uses accelerators that trainmon cannot read, by their device files.

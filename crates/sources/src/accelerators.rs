@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::links::each_link;
-use trainmon_sample::job::is_unread_accelerator;
+use trainmon_sample::job::is_accelerator;
 
 /// How many descriptors of one process are searched for accelerator files.
 const MOST_DESCRIPTORS: usize = 4096;
@@ -15,7 +15,7 @@ const MOST_DESCRIPTORS: usize = 4096;
 pub struct OpenDevices {
     /// Minors of `/dev/nvidiaN`.
     pub minors: BTreeSet<u32>,
-    /// Paths of accelerators that trainmon cannot read.
+    /// Paths of other accelerators.
     pub accelerators: BTreeSet<Arc<str>>,
 }
 
@@ -35,7 +35,7 @@ impl OpenDevices {
             if let Some(name) = path.strip_prefix("/dev/nvidia") {
                 nvidia = true;
                 open.minors.extend(name.parse::<u32>());
-            } else if is_unread_accelerator(path) {
+            } else if is_accelerator(path) {
                 open.accelerators.insert(path.into());
             }
         });

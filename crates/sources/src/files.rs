@@ -195,6 +195,11 @@ impl KeptPath {
         self.read_with(|file| file.read_short_records(buffer))
     }
 
+    /// Reads a file of sysfs, which has at most a page, with a single call, like [`KeptFile::read_line`].
+    pub(crate) fn read_page<'r>(&mut self, room: &'r mut [u8]) -> Result<&'r [u8], ReadFailure> {
+        self.read_with(|file| file.read_line(room))
+    }
+
     fn read_with<'b>(
         &mut self,
         read: impl FnOnce(&KeptFile) -> Result<&'b [u8], ReadFailure>,

@@ -1,35 +1,74 @@
-//! Opens the source of GPU readings: NVML or the simulated GPU.
+//! Reads the GPUs of all vendors, or the simulated GPU.
+//!
+//! A vendor is a file and a folder here and a line in [`VENDORS`]: docs/development.md, "Add a vendor of GPUs".
 
-use std::path::Path;
+use std::sync::Arc;
+
+use amd::AmdGpus;
+use nvidia::NvmlReader;
+use trainmon_sample::{GpuReading, GpuSample, SourceState, SourceStatus};
 
 pub use super::gpu_reader::GpuReader;
-use super::nvml::NvmlReader;
-pub use super::nvml::run_part;
+use super::gpu_reader::Vendor;
 use super::simulated_gpu::SimulatedReader;
-use super::{Ask, AskedSource, Roots, SourceOptions};
-use trainmon_sample::{GpuSample, SourceState, SourceStatus};
+use super::{Ask, AskedSource, SourceOptions};
+pub use nvidia::run_part;
 
-/// Opens the simulated GPU in the file `simulated` if given, else NVML from the library `nvml_lib`, else NVML from
-/// where the loader finds it. May block while the driver starts (seconds without persistence mode).
-///
-/// # Errors
-/// If there is nothing to read, or it cannot be read; the state says which.
-pub fn open(nvml_lib: Option<&Path>, simulated: Option<&Path>) -> Result<Box<dyn GpuReader>, SourceStatus> {
-    open_in(&Roots::default(), nvml_lib, simulated)
+mod amd;
+mod nvidia;
+mod plausible;
+
+type Discover = fn(&SourceOptions) -> Result<Box<dyn Vendor>, SourceStatus>;
+
+/// In the order in which their GPUs are numbered.
+const VENDORS: [Discover; 2] = [discover::<NvmlReader>, discover::<AmdGpus>];
+
+fn discover<V: Vendor + 'static>(options: &SourceOptions) -> Result<Box<dyn Vendor>, SourceStatus> {
+    Ok(Box::new(V::discover(options)?))
 }
 
-/// Like [`open`], with another /proc in which the simulated GPU looks up its processes.
+/// Opens the simulated GPU if the options name one, else the GPUs of all vendors. May block while a driver starts (seconds
+/// with NVIDIA's without persistence mode).
 ///
 /// # Errors
-/// Same as [`open`].
-pub(crate) fn open_in(
-    roots: &Roots,
-    nvml_lib: Option<&Path>,
-    simulated: Option<&Path>,
-) -> Result<Box<dyn GpuReader>, SourceStatus> {
-    match simulated {
-        Some(file) => Ok(Box::new(SimulatedReader::open(file, roots)?)),
-        None => Ok(Box::new(NvmlReader::open(nvml_lib)?)),
+/// If there is nothing to read, or a vendor's GPUs cannot be read; the state says which. If one vendor's cannot be read, the others'
+/// are not read either: a job that uses the first would seem to use none.
+pub fn open(options: &SourceOptions) -> Result<Box<dyn GpuReader>, SourceStatus> {
+    if let Some(file) = &options.simulated_gpu {
+        return Ok(Box::new(SimulatedReader::open(file, &options.roots)?));
+    }
+    let (mut vendors, mut none) = (Vec::new(), None);
+    for discover in VENDORS {
+        match discover(options) {
+            Ok(vendor) => vendors.push(vendor),
+            Err(status) if status.state == SourceState::Absent && status.fix.is_none() => {
+                none = none.or(Some(status))
+            }
+            Err(status) => return Err(status),
+        }
+    }
+    match none {
+        Some(status) if vendors.is_empty() => Err(status),
+        _ => Ok(Box::new(AllGpus { vendors })),
+    }
+}
+
+/// The GPUs of all vendors.
+struct AllGpus {
+    vendors: Vec<Box<dyn Vendor>>,
+}
+
+impl GpuReader for AllGpus {
+    fn read(&mut self, now_ns: u64) -> Result<GpuSample, SourceStatus> {
+        let mut devices: Vec<GpuReading> = Vec::new();
+        for vendor in &mut self.vendors {
+            let before = u32::try_from(devices.len()).unwrap_or(u32::MAX);
+            let read = vendor.read(now_ns)?;
+            devices.extend(read.into_iter().map(|gpu| GpuReading { index: gpu.index.saturating_add(before), ..gpu }));
+        }
+        let drivers: Vec<Arc<str>> = self.vendors.iter().filter_map(|vendor| vendor.driver()).collect();
+        let driver = (!drivers.is_empty()).then(|| drivers.join(", ").into());
+        Ok(GpuSample { monotonic_ns: now_ns, driver, simulated: false, devices })
     }
 }
 
@@ -47,8 +86,7 @@ impl AskedSource for Box<dyn GpuReader> {
     const WITH_RIGHTS: bool = false; // NVML is a library
 
     fn open(options: &SourceOptions) -> Result<Self, SourceStatus> {
-        let SourceOptions { roots, nvml_lib, simulated_gpu } = options;
-        open_in(roots, nvml_lib.as_deref(), simulated_gpu.as_deref())
+        open(options)
     }
 
     fn read(&mut self, ask: &Ask) -> Result<GpuSample, SourceStatus> {

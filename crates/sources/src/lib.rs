@@ -29,8 +29,6 @@ pub mod maps;
 mod mounts;
 mod mountstats;
 pub mod namespaces;
-mod nvml;
-mod nvml_raw;
 pub mod other_processes;
 pub mod outlook;
 pub mod process;

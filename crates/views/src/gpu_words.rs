@@ -105,7 +105,7 @@ fn link(link: GpuLink) -> &'static str {
     match link {
         GpuLink::Processes => "found by its PIDs",
         GpuLink::OpenDevice => "found by its open GPU device files",
-        GpuLink::VisibleDevices => "found by CUDA_VISIBLE_DEVICES",
+        GpuLink::VisibleDevices => "found by its environment",
         GpuLink::Chosen => "chosen by --gpu",
         GpuLink::None => "",
     }

@@ -7,7 +7,7 @@ mod kernel_files;
 
 use std::borrow::Cow;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use trainmon_base::errors::{self, Failure, shorten};
 use trainmon_base::text::{named_enum, sanitize};
 use trainmon_sample::{GpuReading, GpuSample, ProcessId, SourceState, SourceStatus};
 use trainmon_sources::py_spy::{self, PySpy};
-use trainmon_sources::{Roots, gpu, simulated_gpu};
+use trainmon_sources::{Roots, SourceOptions, gpu, simulated_gpu};
 
 /// How long the driver may take to answer: seconds without persistence mode, and longer than the trial of its library.
 const GPU_TIMEOUT: Duration = Duration::from_secs(6);
@@ -93,9 +93,9 @@ pub struct DoctorOptions<'o> {
     pub path: Option<OsString>,
 }
 
-/// What NVML reports. It may hang.
-pub fn gpus(nvml_lib: Option<PathBuf>) -> impl FnOnce() -> Result<GpuSample, SourceStatus> + Send + 'static {
-    move || gpu::open(nvml_lib.as_deref(), None)?.read(simulated_gpu::monotonic_ns())
+/// What the drivers of the GPUs report. They may hang.
+pub fn gpus(options: SourceOptions) -> impl FnOnce() -> Result<GpuSample, SourceStatus> + Send + 'static {
+    move || gpu::open(&options)?.read(simulated_gpu::monotonic_ns())
 }
 
 /// Looks at everything; `terminal` is what is known of that. `gpu` may hang; it gets a thread of its own.

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 
 use super::attached::AttachedJobs;
 use super::candidates::polling::{Scanned, Scans};
-use super::candidates::scan::Places;
 use super::session::SessionOptions;
 use super::{JobCandidate, JobKey, Target};
 use trainmon_diagnosis::pipeline::Tick;
@@ -78,9 +77,10 @@ impl FollowedJobs {
         Ok(followed)
     }
 
-    /// Follows all training processes that are found at these places, each with these options.
-    pub fn all(options: SessionOptions, places: Places) -> Self {
-        Self::nothing(options, Some(Scans::new(places, GPU_WAIT)))
+    /// Follows all training processes that are found where the options say that the sources are, each with these options.
+    pub fn all(options: SessionOptions) -> Self {
+        let scans = Scans::new(options.collector.sources.clone(), GPU_WAIT);
+        Self::nothing(options, Some(scans))
     }
 
     fn nothing(mut options: SessionOptions, search: Option<Scans>) -> Self {
@@ -177,7 +177,7 @@ mod tests {
     use super::*;
     use crate::collector::CollectorOptions;
     use trainmon_rates::RatesOptions;
-    use trainmon_sources::SourceOptions;
+    use trainmon_sources::{Roots, SourceOptions};
 
     /// A process that is ended on drop.
     struct Sleeping(Child);
@@ -199,11 +199,16 @@ mod tests {
         }
     }
 
+    /// Where neither processes nor GPUs are.
+    fn nowhere() -> SourceOptions {
+        let roots = Roots { proc: "/nowhere".into(), sys: "/nowhere".into() };
+        SourceOptions { roots, nvml_lib: Some("/nowhere/libnvidia-ml.so.1".into()), simulated_gpu: None }
+    }
+
     fn options(pid: u32) -> SessionOptions {
-        let nvml_lib = Some("/nowhere/libnvidia-ml.so.1".into());
         SessionOptions {
             collector: CollectorOptions {
-                sources: SourceOptions { nvml_lib, ..SourceOptions::default() },
+                sources: SourceOptions { roots: Roots::default(), ..nowhere() },
                 pid,
                 interval: Duration::from_millis(100),
                 no_ptrace: true,
@@ -253,8 +258,7 @@ mod tests {
     #[test]
     fn candidates_come_and_go_and_one_that_cannot_be_watched_is_told_once() {
         block_on(async {
-            let places = Places { proc_root: "/nowhere".into(), nvml_lib: Some("/nowhere/libnvidia-ml.so.1".into()) };
-            let mut followed = FollowedJobs::all(options(0), places);
+            let mut followed = FollowedJobs::nothing(options(0), Some(Scans::new(nowhere(), GPU_WAIT)));
             // The machine has none: what follows is as if scans had found these.
             assert!(matches!(next(&mut followed).await, Followed::Scanned(None, 0)));
             let processes: Vec<Sleeping> = (0..3).map(|_| Sleeping::start()).collect();
@@ -283,8 +287,7 @@ mod tests {
     #[test]
     fn more_jobs_than_can_be_followed_are_counted() {
         block_on(async {
-            let places = Places { proc_root: "/nowhere".into(), nvml_lib: Some("/nowhere/libnvidia-ml.so.1".into()) };
-            let mut followed = FollowedJobs::all(options(0), places);
+            let mut followed = FollowedJobs::nothing(options(0), Some(Scans::new(nowhere(), GPU_WAIT)));
             followed.kept = (0..MOST_FOLLOWED as u32)
                 .map(|at| (at + 1, FollowedProcess { key: JobKey(at), unlisted: 0 }))
                 .collect();

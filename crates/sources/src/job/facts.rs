@@ -47,6 +47,7 @@ const LIBRARIES: &[&str] = &[
     "_catboost",
     "libcudart",
     "libcuda.so",
+    "libamdhip64",
     NUMPY,
 ];
 
@@ -76,9 +77,19 @@ pub(super) fn access(folder: &Path, no_ptrace: bool) -> JobAccess {
 }
 
 pub(super) fn visible_devices(folder: &Path) -> Option<Arc<str>> {
-    let environ = read_once(folder.join("environ"), READ_LIMIT).ok()?;
-    let value = variable(&environ, "CUDA_VISIBLE_DEVICES")?;
-    Some(text(value.get(..256).unwrap_or(value)))
+    visible_in(&read_once(folder.join("environ"), READ_LIMIT).ok()?)
+}
+
+/// The GPUs that an environment leaves visible. ROCm's runtime goes by ROCR_VISIBLE_DEVICES, and HIP counts those that it leaves in
+/// HIP_VISIBLE_DEVICES or, like CUDA, in CUDA_VISIBLE_DEVICES (ROCm documentation, "GPU isolation techniques").
+fn visible_in(environ: &[u8]) -> Option<Arc<str>> {
+    let value = |name: &str| variable(environ, name).map(|value| text(value.get(..256).unwrap_or(value)));
+    let inner = value("HIP_VISIBLE_DEVICES").or_else(|| value("CUDA_VISIBLE_DEVICES"));
+    let Some(outer) = value("ROCR_VISIBLE_DEVICES") else { return inner };
+    let Some(inner) = inner else { return Some(outer) };
+    let left: Vec<&str> = outer.split(',').map(str::trim).collect();
+    let chosen = inner.split(',').map_while(|entry| left.get(entry.trim().parse::<usize>().ok()?).copied());
+    Some(chosen.collect::<Vec<_>>().join(",").into())
 }
 
 /// The rank of the process in `folder`. Only its initial environment can be read, so ranks that number themselves later
@@ -136,6 +147,21 @@ pub fn mapped_library(folder: &Path) -> Option<Arc<str>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_the_runtimes_leave_visible() {
+        let visible = |environ: &str| visible_in(environ.as_bytes()).map(|value| value.to_string());
+        assert_eq!(visible("HOME=/root\0"), None);
+        assert_eq!(visible("CUDA_VISIBLE_DEVICES=2,3\0").as_deref(), Some("2,3"));
+        assert_eq!(visible("CUDA_VISIBLE_DEVICES=0\0HIP_VISIBLE_DEVICES=1\0").as_deref(), Some("1"));
+        assert_eq!(visible("ROCR_VISIBLE_DEVICES=GPU-9a2b7c1d00ff8e31\0").as_deref(), Some("GPU-9a2b7c1d00ff8e31"));
+        assert_eq!(visible("ROCR_VISIBLE_DEVICES=4, 5,7\0HIP_VISIBLE_DEVICES=2,0\0").as_deref(), Some("7,4"));
+        assert_eq!(
+            visible("ROCR_VISIBLE_DEVICES=4,5\0HIP_VISIBLE_DEVICES=1,9,0\0").as_deref(),
+            Some("5"),
+            "up to the first invalid one"
+        );
+    }
 
     #[test]
     fn a_run_is_called_what_its_launcher_says() {

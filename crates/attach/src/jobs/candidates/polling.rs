@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot::{self, Receiver};
 
 use super::JobCandidate;
-use super::scan::{Places, Scan};
+use super::scan::Scan;
 use trainmon_sample::GpuSample;
+use trainmon_sources::SourceOptions;
 
 /// Time between two scans while their list is shown.
 pub const FOR_A_LIST: Duration = Duration::from_secs(2);
@@ -59,7 +60,7 @@ impl Running {
 /// Scans, one after the other.
 #[derive(Debug)]
 pub(crate) struct Scans {
-    places: Places,
+    options: SourceOptions,
     gpu_wait: Duration,
     /// Between two scans, after the first one.
     scan: Option<Scan>,
@@ -70,8 +71,8 @@ pub(crate) struct Scans {
 
 impl Scans {
     /// Scans nothing yet. Each scan waits this long for the GPUs.
-    pub fn new(places: Places, gpu_wait: Duration) -> Self {
-        Self { places, gpu_wait, scan: None, running: None, due: Instant::now() }
+    pub fn new(options: SourceOptions, gpu_wait: Duration) -> Self {
+        Self { options, gpu_wait, scan: None, running: None, due: Instant::now() }
     }
 
     /// What the next scan finds. Cancel safe.
@@ -80,7 +81,7 @@ impl Scans {
             tokio::time::sleep_until(self.due.into()).await;
         }
         let running = self.running.get_or_insert_with(|| {
-            Running::start(self.scan.take().unwrap_or_else(|| Scan::new(self.places.clone(), self.gpu_wait)))
+            Running::start(self.scan.take().unwrap_or_else(|| Scan::new(self.options.clone(), self.gpu_wait)))
         });
         let done = (&mut running.done).await;
         self.running = None;
@@ -102,8 +103,8 @@ pub struct Candidates {
 
 impl Candidates {
     /// Scans nothing yet.
-    pub fn new(places: Places) -> Self {
-        Self { scans: Scans::new(places, GPU_WAIT), every: None, count: 0 }
+    pub fn new(options: SourceOptions) -> Self {
+        Self { scans: Scans::new(options, GPU_WAIT), every: None, count: 0 }
     }
 
     /// Says how often the list is wanted, if at all.

@@ -1,10 +1,9 @@
 //! Scans of the machine: which processes may be training, and what they use meanwhile.
 //!
-//! NVML may hang with its driver, so it is asked on a thread of its own (tm-candidates-gpu), which is waited for only for
+//! A GPU may hang with its driver, so the GPUs are asked on a thread of its own (tm-candidates-gpu), which is waited for only for
 //! a moment.
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
@@ -12,22 +11,13 @@ use std::time::{Duration, Instant};
 
 use super::JobCandidate;
 use trainmon_sample::GpuSample;
-use trainmon_sources::clock;
 use trainmon_sources::processes::{self, Listed};
+use trainmon_sources::{SourceOptions, clock, gpu};
 
 /// Most processes below candidates that are read in one scan.
 const MOST_READ: usize = 4096;
 /// A process that is older than this has loaded its libraries, or never will, seconds.
 const SETTLED_S: u64 = 120;
-
-/// Where to look.
-#[derive(Debug, Clone)]
-pub struct Places {
-    /// `/proc`, or a tree like it.
-    pub proc_root: PathBuf,
-    /// NVML's library, where it is not the loader's.
-    pub nvml_lib: Option<PathBuf>,
-}
 
 /// What one process does on all GPUs.
 #[derive(Debug, Clone, Copy, Default)]
@@ -53,14 +43,14 @@ struct Devices {
 }
 
 impl Devices {
-    fn start(nvml_lib: Option<PathBuf>, wait: Duration) -> Option<Self> {
+    fn start(options: SourceOptions, wait: Duration) -> Option<Self> {
         let (ask, asked) = sync_channel::<()>(1);
         let (send, answers) = sync_channel(1);
         let read = move || {
             let mut reader = None;
             while asked.recv().is_ok() {
                 if reader.is_none() {
-                    reader = trainmon_sources::gpu::open(nvml_lib.as_deref(), None).ok();
+                    reader = gpu::open(&options).ok();
                 }
                 let now_ns = clock::monotonic_ns();
                 let sample = reader.as_mut().and_then(|reader| reader.read(now_ns).ok());
@@ -81,7 +71,7 @@ impl Devices {
         Some(Self { ask, answers, outstanding: false, latest: GpuUsers::new(), sample: None, wait })
     }
 
-    /// The processes that use the GPUs now; the last ones known, without rates, where NVML does not answer in time.
+    /// The processes that use the GPUs now; the last ones known, without rates, where a driver does not answer in time.
     fn users(&mut self) -> &GpuUsers {
         self.outstanding = self.outstanding || self.ask.try_send(()).is_ok();
         match self.answers.recv_timeout(self.wait) {
@@ -98,7 +88,7 @@ impl Devices {
 /// One scan after the other.
 #[derive(Debug)]
 pub struct Scan {
-    places: Places,
+    options: SourceOptions,
     devices: Option<Devices>,
     users: BTreeMap<u32, String>,
     /// Libraries of processes, with the command lines by which a PID that is used again is noticed.
@@ -110,19 +100,19 @@ pub struct Scan {
 
 impl Scan {
     /// Before the first scan. It waits for the GPUs no longer than `gpu_wait` each time.
-    pub fn new(places: Places, gpu_wait: Duration) -> Self {
-        let devices = Devices::start(places.nvml_lib.clone(), gpu_wait);
+    pub fn new(options: SourceOptions, gpu_wait: Duration) -> Self {
+        let devices = Devices::start(options.clone(), gpu_wait);
         let users = processes::user_names(std::path::Path::new("/etc/passwd"));
-        Self { places, devices, users, libraries: HashMap::new(), before: HashMap::new(), at: None }
+        Self { options, devices, users, libraries: HashMap::new(), before: HashMap::new(), at: None }
     }
 
     /// The candidates now, best first; rates of CPU from the second scan on.
     pub fn candidates(&mut self) -> Vec<JobCandidate> {
         let gpu = self.devices.as_mut().map(|devices| devices.users().clone()).unwrap_or_default();
         let memory: BTreeMap<u32, u64> = gpu.iter().map(|(pid, used)| (*pid, used.memory_bytes)).collect();
-        let list = processes::list(&self.places.proc_root);
+        let list = processes::list(&self.options.roots.proc);
         let by_pid: HashMap<u32, &Listed> = list.iter().map(|process| (process.pid, process)).collect();
-        let (libraries, root) = (&mut self.libraries, &self.places.proc_root);
+        let (libraries, root) = (&mut self.libraries, &self.options.roots.proc);
         libraries.retain(|pid, (command, library)| {
             by_pid.get(pid).is_some_and(|now| {
                 now.command == *command && (library.is_some() || now.age_s.is_some_and(|age| age > SETTLED_S))
@@ -174,7 +164,7 @@ impl Scan {
                 if let Some(pct) = gpu.get(&pid).and_then(|used| used.pct) {
                     candidate.gpu_pct = Some(candidate.gpu_pct.unwrap_or(0.0) + pct);
                 }
-                let Some(stat) = processes::stat_of(&self.places.proc_root, pid) else { continue };
+                let Some(stat) = processes::stat_of(&self.options.roots.proc, pid) else { continue };
                 if pid == candidate.pid {
                     candidate.state = Some(stat.state);
                 }

@@ -7,13 +7,11 @@ use crate::diagnosis::parts::GpuIdle;
 use crate::diagnosis::thresholds::{LOW_POWER, PCIE_BUSY, SM_ACTIVE};
 use trainmon_rates::frame::GpuRates;
 use trainmon_sample::ProcessId;
-use trainmon_sample::gpu::HELD_DOWN;
+use trainmon_sample::gpu::{HELD_DOWN, POWER_CAP};
 use trainmon_waits::Frame;
 use trainmon_waits::stacks::sums::StackSums;
 use trainmon_waits::time_split::{Overlapped, TimeSplit};
 
-/// The clock event reason of the software power cap (nvml.h, `nvmlClocksEventReasonSwPowerCap`).
-const POWER_CAP: u64 = 0x4;
 /// Clock event reasons that take performance away. Idle (0x1) and applied clocks (0x2) do not.
 const THROTTLING: u64 = POWER_CAP | HELD_DOWN;
 

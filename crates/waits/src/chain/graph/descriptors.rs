@@ -6,7 +6,7 @@ use super::super::round_paths::RoundPath;
 use super::{CANDIDATES, Graph, GraphThread, Trail};
 use crate::taxonomy::{Edge, End};
 use crate::wait::Wait;
-use trainmon_sample::job::is_unread_accelerator;
+use trainmon_sample::job::is_accelerator;
 use trainmon_sample::syscall::{FdUse, fd_use, waits_for_lock};
 use trainmon_sample::{Channel, Descriptor, Observation, ProcessRole};
 
@@ -98,7 +98,7 @@ impl<'a> Graph<'a> {
             return Vec::new();
         }
         let link = &*descriptor.link;
-        if link.starts_with("/dev/nvidia") || is_unread_accelerator(link) {
+        if link.starts_with("/dev/nvidia") || is_accelerator(link) {
             return vec![RoundPath::only(End::Gpu)];
         }
         if link.starts_with("/dev/pts/") || link.starts_with("/dev/tty") {

@@ -22,11 +22,11 @@ const TEXT_BYTES: usize = 96;
 /// A loaded and initialized NVML. Lives as long as the program, so that GPU handles can be kept beside it; dropping it
 /// shuts NVML down and must happen after its handles are dropped.
 #[derive(Debug)]
-pub struct Library {
+pub struct NvmlLibrary {
     pub nvml: &'static Nvml,
 }
 
-impl Library {
+impl NvmlLibrary {
     /// Loads the library `path` (a path, or a name for the loader to find) and initializes it.
     ///
     /// # Errors
@@ -46,7 +46,7 @@ pub fn loads(path: &OsStr) -> bool {
     loaded.map(std::mem::forget).is_ok()
 }
 
-impl Drop for Library {
+impl Drop for NvmlLibrary {
     fn drop(&mut self) {
         if let Ok(shutdown) = &self.nvml.lib().nvmlShutdown {
             // SAFETY: `open` initialized it; `NvmlReader` drops its GPU handles first, and nothing else holds any.

@@ -2,10 +2,10 @@
 
 use nvml_wrapper::Device;
 
-use super::plausible::{self, within};
+use super::super::plausible::{self, within};
 use super::query::Query;
+use super::raw::{self, Buffers, ProcessList};
 use super::{FURTHEST_BACK_US, SLOW_EVERY_NS};
-use crate::nvml_raw::{self, Buffers, ProcessList};
 use trainmon_sample::gpu::{GpuProcess, GpuReading};
 
 /// What is remembered of a GPU's processes between ticks.
@@ -67,7 +67,7 @@ impl NvmlProcesses {
         let mut sampled = false;
         let mut stranger = false;
         query.get("process utilization", || {
-            for entry in nvml_raw::process_utilization(device, since_us, buffers)? {
+            for entry in raw::process_utilization(device, since_us, buffers)? {
                 let Some(point) = plausible::point(entry.timeStamp, entry.smUtil.into(), since_us, now_us) else {
                     continue;
                 };
@@ -106,7 +106,7 @@ fn list(
     buffers: &mut Buffers,
 ) -> bool {
     let read = query.get(name, || {
-        processes.extend(nvml_raw::processes(device, which, buffers)?.iter().filter_map(|process| {
+        processes.extend(raw::processes(device, which, buffers)?.iter().filter_map(|process| {
             Some(GpuProcess {
                 pid: within(plausible::PID)(process.pid)?,
                 memory_bytes: plausible::process_memory(process.usedGpuMemory, None),

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use nvml_wrapper::Device;
 use nvml_wrapper::enum_wrappers::device::{Clock, EccCounter, MemoryError, PcieUtilCounter, TemperatureSensor};
 
-use super::plausible::{self as believed, within};
+use super::super::plausible::{self as believed, within};
 use super::query::Query;
-use crate::nvml_raw;
+use super::raw;
 use trainmon_sample::gpu::GpuReading;
 
 /// Makes the call for each field that is still empty, and keeps plausible values.
@@ -23,8 +23,8 @@ macro_rules! read {
 pub(super) fn facts(device: &Device<'static>, query: &mut Query, into: &mut GpuReading) {
     let text = |text: String| Some(text).filter(|text| !text.is_empty()).map(Arc::from);
     read! { query, into:
-        name = nvml_raw::name(device), text;
-        uuid = nvml_raw::uuid(device), text;
+        name = raw::name(device), text;
+        uuid = raw::uuid(device), text;
         minor = device.minor_number(), within(believed::MINOR);
         sm_clock_max_mhz = device.max_clock_info(Clock::SM), within(believed::CLOCK_MAX_MHZ);
         memory_clock_max_mhz = device.max_clock_info(Clock::Memory), within(believed::CLOCK_MAX_MHZ);
@@ -57,7 +57,7 @@ pub(super) fn fast(device: &Device<'static>, query: &mut Query, into: &mut GpuRe
     }
     let memory = query
         .get("memory", || device.memory_info().map(|memory| (memory.used, memory.total)))
-        .or_else(|| query.get("memory by the older call", || nvml_raw::memory_v1(device)));
+        .or_else(|| query.get("memory by the older call", || raw::memory_v1(device)));
     if let Some((used, total)) = memory {
         (into.memory_used_bytes, into.memory_total_bytes) = believed::memory(used, total);
     }
@@ -66,7 +66,7 @@ pub(super) fn fast(device: &Device<'static>, query: &mut Query, into: &mut GpuRe
         power_mw = device.power_usage(), |power_mw| believed::power(power_mw, limit_mw);
         energy_mj = device.total_energy_consumption(), within(believed::COUNTER);
         sm_clock_mhz = device.clock_info(Clock::SM), within(believed::CLOCK_MHZ);
-        clock_event_reasons = nvml_raw::clock_event_reasons(device), within(believed::COUNTER);
+        clock_event_reasons = raw::clock_event_reasons(device), within(believed::COUNTER);
     }
 }
 

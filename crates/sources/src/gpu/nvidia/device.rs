@@ -6,10 +6,11 @@ use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::gpm::{GpmSample, gpm_metrics_get};
 use nvml_wrapper::{Device, Nvml};
 
+use super::super::plausible;
 use super::processes::NvmlProcesses;
 use super::query::Query;
-use super::{FURTHEST_BACK_US, SLOW_EVERY_NS, plausible, readings};
-use crate::nvml_raw::{self, Buffers};
+use super::raw::{self, Buffers};
+use super::{FURTHEST_BACK_US, SLOW_EVERY_NS, readings};
 use trainmon_sample::gpu::{Gpm, GpuReading};
 
 /// A GPU that was lost or could not be opened is tried again after this long, nanoseconds.
@@ -135,7 +136,7 @@ impl DeviceReader {
         let mut newest_us = since_us;
         let points = &mut seen.utilization_points;
         let answered = self.query.get("utilization points", || {
-            for (unix_us, value) in nvml_raw::utilization_samples(device, since_us, buffers)? {
+            for (unix_us, value) in raw::utilization_samples(device, since_us, buffers)? {
                 if let Some(point) = plausible::point(unix_us, value, since_us, now_us) {
                     newest_us = newest_us.max(point.unix_us);
                     points.push(point);

@@ -1,7 +1,7 @@
 //! The GPUs through NVML, the library that comes with the driver (`libnvidia-ml.so.1`).
 //!
 //! Nothing is taken on trust: a function that the library lacks, a reading that the GPU does not offer, and an
-//! impossible value (see [`plausible`]) all become `None`. A call to a sick GPU can hang forever, so the collector
+//! impossible value (see `plausible.rs`) all become `None`. A call to a sick GPU can hang forever, so the collector
 //! gives this reader its own thread.
 //!
 //! Cost: slow readings are read every five seconds, and so are lists of processes unless the memory in use changes. One
@@ -14,20 +14,21 @@ use std::sync::Arc;
 use nvml_wrapper::enum_wrappers::device::PcieUtilCounter;
 use nvml_wrapper::error::NvmlError;
 
-use super::clock::unix_us;
-use super::gpu_reader::GpuReader;
-use super::nvml_raw::{self, Buffers, Library};
+use crate::SourceOptions;
+use crate::clock::unix_us;
+use crate::gpu_reader::Vendor;
 use device::DeviceReader;
 use library_file::Unusable;
+use raw::{Buffers, NvmlLibrary};
 use trainmon_base::trust::privileged;
-use trainmon_sample::{GpuSample, SourceState, SourceStatus};
+use trainmon_sample::{GpuReading, SourceState, SourceStatus};
 
 mod device;
 mod library_file;
 mod loader;
-mod plausible;
 mod processes;
 mod query;
+mod raw;
 mod readings;
 mod trial;
 
@@ -62,21 +63,21 @@ const FURTHEST_BACK_US: u64 = 5_000_000;
 pub struct NvmlReader {
     // Before the library: fields are dropped in this order, and the library shuts NVML down.
     devices: Vec<DeviceReader>,
-    library: Library,
+    library: NvmlLibrary,
     driver: Option<Arc<str>>,
     buffers: Buffers,
     pcie_turn: usize,
     pcie_next_ns: u64,
 }
 
-impl NvmlReader {
-    /// Loads and initializes NVML from `library`, or from where the loader finds it.
+impl Vendor for NvmlReader {
+    /// Loads and initializes NVML from the library of the options, or from where the loader finds it.
     ///
     /// # Errors
     /// `Absent` without library, driver or GPU; `Denied`, `Gone` or `Hung` if there may be GPUs but none can be
     /// reached.
-    pub fn open(library: Option<&Path>) -> Result<Self, SourceStatus> {
-        let library = load(library)?;
+    fn discover(options: &SourceOptions) -> Result<Self, SourceStatus> {
+        let library = load(options.nvml_lib.as_deref())?;
         let nvml = library.nvml;
         let count = nvml.device_count().map_err(|error| explain("cannot count the GPUs", &error))?;
         if count == 0 {
@@ -87,10 +88,30 @@ impl NvmlReader {
         if let Some(first) = refusals.as_deref().and_then(<[_]>::first) {
             return Err(explain("cannot open the GPU", first));
         }
-        let driver = nvml_raw::driver_version(nvml).ok().filter(|version| !version.is_empty()).map(Arc::from);
+        let driver = raw::driver_version(nvml).ok().filter(|version| !version.is_empty()).map(Arc::from);
         Ok(Self { devices, library, driver, buffers: Buffers::default(), pcie_turn: 0, pcie_next_ns: 0 })
     }
 
+    fn read(&mut self, now_ns: u64) -> Result<Vec<GpuReading>, SourceStatus> {
+        let (now_us, turn) = (unix_us(), self.pcie_turn(now_ns));
+        let mut readings = Vec::with_capacity(self.devices.len());
+        for (position, device) in self.devices.iter_mut().enumerate() {
+            device.reopen(self.library.nvml, now_ns);
+            let pcie = turn.filter(|&(whose, _)| whose == position).map(|(_, direction)| direction);
+            readings.push(device.read(now_ns, now_us, pcie, &mut self.buffers));
+            if let Some(error) = device.driver_gone() {
+                return Err(explain("the NVIDIA driver no longer answers", error));
+            }
+        }
+        Ok(readings)
+    }
+
+    fn driver(&self) -> Option<Arc<str>> {
+        self.driver.clone()
+    }
+}
+
+impl NvmlReader {
     /// Which PCIe rate is read in this tick: (position, direction).
     fn pcie_turn(&mut self, now_ns: u64) -> Option<(usize, PcieUtilCounter)> {
         if now_ns < self.pcie_next_ns || self.devices.is_empty() {
@@ -101,27 +122,6 @@ impl NvmlReader {
         self.pcie_turn = self.pcie_turn.wrapping_add(1);
         let direction = if turn.is_multiple_of(2) { PcieUtilCounter::Receive } else { PcieUtilCounter::Send };
         Some(((turn / 2) % self.devices.len(), direction))
-    }
-}
-
-impl GpuReader for NvmlReader {
-    fn read(&mut self, now_ns: u64) -> Result<GpuSample, SourceStatus> {
-        let (now_us, turn) = (unix_us(), self.pcie_turn(now_ns));
-        let mut sample = GpuSample {
-            monotonic_ns: now_ns,
-            driver: self.driver.clone(),
-            simulated: false,
-            devices: Vec::with_capacity(self.devices.len()),
-        };
-        for (position, device) in self.devices.iter_mut().enumerate() {
-            device.reopen(self.library.nvml, now_ns);
-            let pcie = turn.filter(|&(whose, _)| whose == position).map(|(_, direction)| direction);
-            sample.devices.push(device.read(now_ns, now_us, pcie, &mut self.buffers));
-            if let Some(error) = device.driver_gone() {
-                return Err(explain("the NVIDIA driver no longer answers", error));
-            }
-        }
-        Ok(sample)
     }
 }
 
@@ -160,7 +160,7 @@ fn cannot_load(root: &Path, library: Option<&Path>) -> SourceStatus {
     .fixed_by("install the wheel or the .deb to see the GPU: pip install trainmon")
 }
 
-fn load(path: Option<&Path>) -> Result<Library, SourceStatus> {
+fn load(path: Option<&Path>) -> Result<NvmlLibrary, SourceStatus> {
     if STATIC {
         return Err(cannot_load(Path::new("/"), path));
     }
@@ -221,7 +221,7 @@ impl Trouble {
 }
 
 /// Loads a library by its path, or by a name for the loader to find. The file used is the file that was checked.
-fn load_from(path: &Path) -> Result<Library, Trouble> {
+fn load_from(path: &Path) -> Result<NvmlLibrary, Trouble> {
     let is_name = path.components().count() == 1;
     let (named, of_system) = if is_name { loader::places(path) } else { (vec![path.to_path_buf()], Vec::new()) };
     let named = named.into_iter().map(|place| (place, privileged()));
@@ -230,7 +230,8 @@ fn load_from(path: &Path) -> Result<Library, Trouble> {
             Ok(file) => {
                 trial::load(Ok(&file)).map_err(|why| Trouble::failed(&place, &why))?;
                 let given = library_file::loader_path(&file);
-                return Library::open(given.as_os_str()).map_err(|error| Trouble::of_loader(error, &place, &given));
+                return NvmlLibrary::open(given.as_os_str())
+                    .map_err(|error| Trouble::of_loader(error, &place, &given));
             }
             Err(Unusable::Missing) => {}
             // The loader skips it too.
@@ -243,7 +244,7 @@ fn load_from(path: &Path) -> Result<Library, Trouble> {
     }
     // It is in a folder that only the loader knows, if anywhere.
     trial::load(Err(path)).map_err(|why| Trouble::failed(path, &why))?;
-    Library::open(path.as_os_str()).map_err(|error| match &error {
+    NvmlLibrary::open(path.as_os_str()).map_err(|error| match &error {
         NvmlError::LibloadingError(why) if why.to_string().contains("No such file") => Trouble::Missing,
         _ => Trouble::of_loader(error, path, path),
     })

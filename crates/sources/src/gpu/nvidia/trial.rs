@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
-use crate::nvml_raw;
+use super::raw;
 use trainmon_base::errors::ExitCode;
 use trainmon_base::signals;
 
@@ -91,6 +91,6 @@ pub fn run_part(arguments: &[OsString]) -> Option<ExitCode> {
     // It dies with the process that started it, which may be gone already.
     let follows = set_parent_process_death_signal(Some(Signal::KILL)).is_ok();
     let is_wanted = getppid().is_some_and(|pid| pid.to_string() == parent);
-    let loaded = follows && is_wanted && nvml_raw::loads(library);
+    let loaded = follows && is_wanted && raw::loads(library);
     Some(if loaded { ExitCode::DONE } else { ExitCode::FAILED })
 }
