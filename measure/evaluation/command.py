@@ -30,7 +30,7 @@ import os
 from typing import Any
 
 from measure import contradictions, options
-from measure.evaluation import again, containers, cost, sample, scoring, screen, slowdown, verdicts, whatif
+from measure.evaluation import again, amd, containers, cost, sample, scoring, screen, slowdown, verdicts, whatif
 from measure.monitor import Monitor
 from workloads.labels import LABELS, Label, by_name
 from workloads.launch import simulated_cuda
@@ -63,6 +63,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--no-stacks", action="store_true", help="pass this option to trainmon")
     parser.add_argument("--no-ptrace", action="store_true", help="pass this option to trainmon")
     parser.add_argument("--container", metavar="KIND", help="run in this kind of container, or in `all`; `list` names them")
+    parser.add_argument("--amd", choices=("read", "unread"), help="show the simulated GPU as an AMD card, or as one that cannot be read")
     parser.add_argument("--min-class", type=float, help="exit with 1 if the class accuracy is lower (0 to 1)")
     parser.add_argument(
         "--no-contradictions", action="store_true", help="exit with 1 if the numbers of a verdict contradict each other"
@@ -269,6 +270,8 @@ def main(words: list[str] | None = None) -> int:
         os.environ["TRAINMON_SIMULATED_SYNC"] = "spin"
     options.end_as_interrupted()
     try:
+        if args.amd:
+            monitor = amd.monitor(monitor, args.amd)
         if args.slowdown:
             names = args.only.split(",") if args.only else list(slowdown.WORKLOADS)
             text, ratio = slowdown.report(slowdown.measure(monitor, names, args.pairs, args.segment, args.data))

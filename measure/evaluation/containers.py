@@ -135,7 +135,7 @@ class Contained(Launched):
         ]  # fmt: skip
 
     def job_environment(self) -> dict[str, str]:
-        return {**{key: here(value) for key, value in super().job_environment().items()}, "TRAINMON_SIMULATED_NODES": "1"}
+        return {**{key: here(value) for key, value in super().job_environment().items()}, "TRAINMON_SIMULATED_NODES": "/dev/nvidia{index}"}
 
     @property
     def pid(self) -> int:

@@ -151,9 +151,9 @@ class SimulatedGpu:
         self.sync = sync
         self._waited_s = 0.0
         self._file = open(path, "r+b")
-        # Where there are files that stand for a driver's, one is held open as CUDA does.
-        node = f"/dev/nvidia{index}" if os.environ.get("TRAINMON_SIMULATED_NODES") else os.devnull
-        self._node = open(node if os.path.exists(node) else os.devnull, "rb")
+        # Where there are files that stand for a driver's, they are held open, as by CUDA and ROCm.
+        nodes = os.environ.get("TRAINMON_SIMULATED_NODES", "").format(index=index, render=128 + index)
+        self._nodes = [open(node, "rb") for node in nodes.split(",") if os.path.exists(node)]
         self._map = mmap.mmap(self._file.fileno(), FILE_BYTES)
         record_at = RECORD_BYTES * (1 + index)
         record = memoryview(self._map)[record_at : record_at + RECORD_BYTES]

@@ -32,6 +32,15 @@ pub struct GpuRates {
     pub attached: bool,
     /// It no longer answers.
     pub lost: bool,
+    /// The driver has put it to sleep.
+    #[serde(default)]
+    pub asleep: bool,
+    /// It is on one chip with the CPUs and uses their memory.
+    #[serde(default)]
+    pub integrated: bool,
+    /// Its use and its memory in use are the sums over the processes that trainmon may see.
+    #[serde(default)]
+    pub of_processes: bool,
     /// Values come from the simulated GPU.
     pub simulated: bool,
     /// Utilization over the interval, percent: mean of the samples buffer if there is one, else the last reading.
@@ -277,7 +286,7 @@ fn rates(
         decoder_pct: now.decoder_pct.filter(|pct| *pct <= 100),
         ..used
     };
-    copied!(gpu, used => GpuRates: index uuid name lost memory_used_bytes memory_total_bytes temperature_c sm_clock_mhz
+    copied!(gpu, used => GpuRates: index uuid name lost asleep integrated of_processes memory_used_bytes memory_total_bytes temperature_c sm_clock_mhz
         sm_clock_max_mhz memory_clock_mhz memory_clock_max_mhz clock_event_reasons pcie_generation pcie_width
         pcie_generation_max pcie_width_max ecc_uncorrected mig)
 }
@@ -392,6 +401,10 @@ mod tests {
             one(devices, job.clone()).unread.iter().map(ToString::to_string).collect::<Vec<_>>()
         };
         assert_eq!(unread(vec![], &job), ["/dev/dri/renderD135", "/dev/kfd"]);
+        job.nvidia_minors = Some(vec![3]);
+        assert_eq!(unread(vec![with_files(0, 1)], &job).first().map(String::as_str), Some("/dev/nvidia3"));
+        assert_eq!(unread(vec![device(0)], &job).len(), 2, "NVIDIA's GPUs can be read");
+        job.nvidia_minors = None;
         // A card can be read, but it is another one.
         assert_eq!(unread(vec![with_files(0, 1)], &job), ["/dev/dri/renderD135", "/dev/kfd"]);
         assert_eq!(fold(&[], None, &Sample { gpus: None, ..with(1, vec![], job) }, None).unread.len(), 2);

@@ -36,15 +36,20 @@ pub(crate) fn job_pids(job: &JobSample) -> HashSet<u32> {
     job.processes.iter().map(|process| process.id.pid).chain(inner).collect()
 }
 
-/// The job's accelerators without readings. A file of all GPUs of a driver counts as read if one of them is attached; ROCm opens the
-/// GPUs that it does not use, too.
+/// The files of the job's accelerators without readings. A file of all GPUs of a driver counts as read if one of them is attached; ROCm
+/// opens the GPUs that it does not use, too.
 pub(crate) fn unread(job: Option<&JobSample>, gpus: &GpuSample, attached: &HashSet<usize>) -> Vec<Arc<str>> {
     let is_read = |file: &Arc<str>| {
         gpus.devices.iter().enumerate().any(|(position, gpu)| {
             gpu.files.first() == Some(file) || attached.contains(&position) && gpu.files.contains(file)
         })
     };
-    job.iter().flat_map(|job| &job.accelerators).filter(|file| !is_read(file)).cloned().collect()
+    let Some(job) = job else { return Vec::new() };
+    // NVIDIA's GPUs are those without files.
+    let unseen =
+        if gpus.devices.iter().any(|gpu| gpu.files.is_empty()) { None } else { job.nvidia_minors.as_deref() };
+    let nvidia = unseen.into_iter().flatten().map(|minor| format!("/dev/nvidia{minor}").into());
+    nvidia.chain(job.accelerators.iter().filter(|file| !is_read(file)).cloned()).collect()
 }
 
 /// Positions of the GPUs that the job uses, and how they were identified: the user's choice, else the driver's processes, else open

@@ -71,6 +71,12 @@ pub struct GpuReading {
     /// The driver has put it to sleep, so that nothing was read.
     #[serde(default)]
     pub asleep: bool,
+    /// It is on one chip with the CPUs and uses their memory.
+    #[serde(default)]
+    pub integrated: bool,
+    /// Its use and its memory in use are the sums over the processes that trainmon may see.
+    #[serde(default)]
+    pub of_processes: bool,
     /// Share of the last sample period in which a kernel ran, 0–100 (`nvmlDeviceGetUtilizationRates().gpu`).
     pub utilization_pct: Option<u32>,
     /// Share of the last sample period in which memory was read or written, 0–100.

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use amd::AmdGpus;
+use drm::DrmGpus;
 use nvidia::NvmlReader;
 use trainmon_sample::{GpuReading, GpuSample, SourceState, SourceStatus};
 
@@ -15,13 +16,14 @@ use super::{Ask, AskedSource, SourceOptions};
 pub use nvidia::run_part;
 
 mod amd;
+mod drm;
 mod nvidia;
 mod plausible;
 
 type Discover = fn(&SourceOptions) -> Result<Box<dyn Vendor>, SourceStatus>;
 
 /// In the order in which their GPUs are numbered.
-const VENDORS: [Discover; 2] = [discover::<NvmlReader>, discover::<AmdGpus>];
+const VENDORS: [Discover; 3] = [discover::<NvmlReader>, discover::<AmdGpus>, discover::<DrmGpus>];
 
 fn discover<V: Vendor + 'static>(options: &SourceOptions) -> Result<Box<dyn Vendor>, SourceStatus> {
     Ok(Box::new(V::discover(options)?))
@@ -41,9 +43,8 @@ pub fn open(options: &SourceOptions) -> Result<Box<dyn GpuReader>, SourceStatus>
     for discover in VENDORS {
         match discover(options) {
             Ok(vendor) => vendors.push(vendor),
-            Err(status) if status.state == SourceState::Absent && status.fix.is_none() => {
-                none = none.or(Some(status))
-            }
+            Err(status) if status.state == SourceState::Absent => none = none.or(Some(status)),
+
             Err(status) => return Err(status),
         }
     }

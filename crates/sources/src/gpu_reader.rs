@@ -20,7 +20,7 @@ pub trait Vendor: Send {
     /// Finds the vendor's GPUs. May block while a driver starts.
     ///
     /// # Errors
-    /// `Absent` without a fix if the machine has none of them; anything else if there may be some that cannot be read.
+    /// `Absent` if the machine has none of them, or no driver; anything else if there are some that cannot be read.
     fn discover(options: &SourceOptions) -> Result<Self, SourceStatus>
     where
         Self: Sized;

@@ -53,6 +53,7 @@ pub fn throttled(gpu: &GpuRates) -> impl Iterator<Item = String> {
 pub fn state(gpu: &GpuRates, frame: &Frame) -> String {
     let mut words = Vec::new();
     words.extend(gpu.lost.then(|| "LOST: it no longer answers".to_owned()));
+    words.extend(gpu.asleep.then(|| "asleep".to_owned()));
     words.extend(gpu.ecc_uncorrected.filter(|errors| *errors > 0).map(|errors| format!("{errors} ECC errors")));
     words.extend(is_idle(gpu).then(|| "idle".to_owned()));
     words.extend(throttled(gpu).filter(|word| !gpu.lost && (word != "idle clocks" || !is_idle(gpu))));
@@ -64,6 +65,8 @@ pub fn state(gpu: &GpuRates, frame: &Frame) -> String {
         _ => {}
     }
     words.extend((gpu.mig == Some(true)).then(|| "MIG".to_owned()));
+    words.extend(gpu.integrated.then(|| "uses the host's memory".to_owned()));
+    words.extend(gpu.of_processes.then(|| "use and memory: sums of the processes seen".to_owned()));
     words.extend(gpu.simulated.then(|| "simulated".to_owned()));
     words.join(", ")
 }
@@ -116,10 +119,10 @@ fn trouble(status: &SourceStatus) -> Option<String> {
     let what = match status.state {
         SourceState::Fresh | SourceState::Pending => return None,
         SourceState::Stale => "the values are old",
-        SourceState::Hung => "HUNG: NVML does not answer",
-        SourceState::Gone => "GONE: NVML lists no GPU any more",
-        SourceState::Absent => "NVML is no longer available",
-        SourceState::Denied => "DENIED: cannot read NVML",
+        SourceState::Hung => "HUNG: the driver does not answer",
+        SourceState::Gone => "GONE: the driver lists no GPU any more",
+        SourceState::Absent => "the driver is no longer available",
+        SourceState::Denied => "DENIED: cannot ask the driver",
     };
     let age = status.age_ms.map(|ms| format!(" (last read {} ago)", format::duration(ms as f64 / 1e3)));
     let why = status.reason.as_deref().map(|why| format!(": {}", fit(why, TOLD)));

@@ -83,16 +83,17 @@ impl Visibility {
         // The driver may respond while a GPU does not.
         for device in gpus.devices.iter().filter(|device| device.lost) {
             let why = "the driver has lost this GPU: it no longer responds";
-            let fix = "sudo nvidia-smi --gpu-reset, or reboot";
+            let fix = if device.files.is_empty() { "sudo nvidia-smi --gpu-reset, or reboot" } else { "reboot" };
             self.miss(Missing::Gpu(format!("gpu{}", device.index)), why, Some(fix));
         }
         // MIG and some virtual GPUs do not offer it: unknown is not zero.
-        let unread = |device: &&GpuReading| !device.lost && device.utilization_pct.is_none();
+        let is_idle = |device: &GpuReading| device.asleep || device.of_processes && device.processes.is_empty();
+        let unread = |device: &&GpuReading| !device.lost && !is_idle(device) && device.utilization_pct.is_none();
         for device in gpus.devices.iter().filter(unread).filter(|device| device.utilization_points.is_empty()) {
             let why = if device.mig == Some(true) {
                 "MIG is on: NVML reports the memory in use, but not how busy the GPU is"
             } else {
-                "NVML does not report how busy this GPU is"
+                "the driver does not report how busy this GPU is"
             };
             self.miss(Missing::Gpu(format!("gpu{}_load", device.index)), why, None);
         }

@@ -34,7 +34,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     },
     signals: &[MAIN_TIME, STEPS, CPUS, DEVICE],
     source: "torch's CPU kernels share their work among threads; a single thread cannot use more than one CPU",
-    limits: "a GPU that cannot be seen (no NVML, another vendor's) makes a GPU job look like this. Preprocessing \
+    limits: "a GPU that cannot be seen (no driver in reach) makes a GPU job look like this. Preprocessing \
         with a machine-learning library can look like it too",
     advice: advice![
         "Validate less often" => "validation takes a good part of the loop's time", if validates, of Validation, gains without_validation;

@@ -65,12 +65,13 @@ pub(super) const REFAULTS: &str = "memory.stat of the cgroup, otherwise /proc/vm
 pub(super) const IO_LIMITS: &str = "io.max of the job's cgroup, or blkio.throttle.* of cgroup v1";
 pub(super) const MEMORY: &str = "/proc/pressure/memory, and pswpin in /proc/vmstat";
 pub(super) const DEVICE: &str = "NVML GPU utilization (nvmlDeviceGetSamples, nvmlDeviceGetUtilizationRates), and the job's own part of it \
-     (nvmlDeviceGetProcessUtilization)";
-pub(super) const DEVICE_PROCESSES: &str = "NVML compute processes on the GPU (nvmlDeviceGetComputeRunningProcesses)";
-pub(super) const POWER: &str = "NVML power draw, compared with the power limit in force";
-pub(super) const DEVICE_MEMORY: &str = "NVML memory controller use (nvmlUtilization_t.memory), or DRAM activity from \
-    GPM on Hopper and later";
+     (nvmlDeviceGetProcessUtilization); AMD's gpu_metrics or gpu_busy_percent; drm-engine-* in /proc/PID/fdinfo for others";
+pub(super) const DEVICE_PROCESSES: &str =
+    "NVML compute processes on the GPU (nvmlDeviceGetComputeRunningProcesses), or /sys/class/kfd/kfd/proc and fdinfo";
+pub(super) const POWER: &str = "NVML or hwmon power draw, compared with the power limit in force";
+pub(super) const DEVICE_MEMORY: &str = "NVML memory controller use (nvmlUtilization_t.memory), DRAM activity from \
+    GPM on Hopper and later, or AMD's umc activity";
 pub(super) const SM: &str = "SM activity from GPM, on Hopper and later";
-pub(super) const PCIE: &str =
-    "NVML PCIe throughput (nvmlDeviceGetPcieThroughput), compared with link generation and width";
-pub(super) const CLOCK_REASONS: &str = "NVML clock event reasons (nvmlDeviceGetCurrentClocksEventReasons)";
+pub(super) const PCIE: &str = "NVML PCIe throughput (nvmlDeviceGetPcieThroughput), compared with link generation and width; no other driver tells it";
+pub(super) const CLOCK_REASONS: &str =
+    "NVML clock event reasons (nvmlDeviceGetCurrentClocksEventReasons), or the throttle status in AMD's gpu_metrics";

@@ -32,7 +32,6 @@ pub(super) struct CardPlace {
 pub(super) struct Card {
     pub gpu_id: Option<u32>,
     folder: PathBuf,
-    is_apu: bool,
     /// Its position among the partitions of the GPU, and its memory.
     partition: Option<(usize, Option<u64>)>,
     files: Files,
@@ -88,13 +87,13 @@ impl Card {
             index,
             uuid: unique.map(|id| format!("GPU-{}", text(&id)).into()),
             name: Some(name.into()),
+            integrated: node.is_some_and(|node| node.is_apu),
             files: files.into_iter().flatten().collect(),
             ..GpuReading::default()
         };
         Self {
             gpu_id: node.map(|node| node.gpu_id),
             folder: place.folder.clone(),
-            is_apu: node.is_some_and(|node| node.is_apu),
             partition: partition.map(|partition| (partition, node.and_then(|node| node.memory_bytes))),
             files: Files::new(&place.folder),
             slow: facts.clone(),
@@ -158,13 +157,13 @@ impl Card {
     fn read_memory(&mut self, seen: &mut GpuReading, room: &mut [u8; SYSFS_PAGE]) {
         let (Some(total), None) = (seen.memory_total_bytes, self.partition) else { return };
         let own = file_number(&mut self.files.vram_used, room);
-        let mapped = self.is_apu.then(|| file_number(&mut self.files.gtt_used, room)).flatten();
+        let mapped = self.facts.integrated.then(|| file_number(&mut self.files.gtt_used, room)).flatten();
         let used = own.map(|own| own.saturating_add(mapped.unwrap_or(0)));
         seen.memory_used_bytes = used.and_then(|used| believed::memory(used, total).0);
     }
 
     fn read_slow(&mut self, unplugged: bool) {
-        let (folder, facts) = (&self.folder, &mut self.facts);
+        let (folder, is_apu, facts) = (&self.folder, self.facts.integrated, &mut self.facts);
         self.lost = !folder.join("vendor").exists();
         if self.lost || unplugged {
             self.files = Files::new(folder);
@@ -175,7 +174,7 @@ impl Card {
         let sensor = |name: &str| short(&monitor, name).and_then(|value| number::<u64>(&value));
         if facts.memory_total_bytes.is_none() {
             let own = value("mem_info_vram_total");
-            let mapped = if self.is_apu { value("mem_info_gtt_total") } else { None };
+            let mapped = if is_apu { value("mem_info_gtt_total") } else { None };
             let of_partition = self.partition.map(|(_, bytes)| bytes);
             let total = of_partition.unwrap_or_else(|| own.map(|own| own.saturating_add(mapped.unwrap_or(0))));
             facts.memory_total_bytes = total.and_then(|total| believed::memory(0, total).1);
@@ -183,7 +182,7 @@ impl Card {
         facts.sm_clock_max_mhz = facts.sm_clock_max_mhz.or_else(|| highest_mhz(folder, "pp_dpm_sclk"));
         facts.memory_clock_max_mhz = facts.memory_clock_max_mhz.or_else(|| highest_mhz(folder, "pp_dpm_mclk"));
         // The link of an APU is inside the chip.
-        let link = |name: &str| if self.is_apu { None } else { short(folder, name) };
+        let link = |name: &str| if is_apu { None } else { short(folder, name) };
         let width = |name: &str| link(name).and_then(|value| number(&value)).and_then(within(believed::PCIE_WIDTH));
         facts.pcie_generation_max = link("max_link_speed").as_deref().and_then(generation);
         facts.pcie_width_max = width("max_link_width");

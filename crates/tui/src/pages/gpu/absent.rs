@@ -20,9 +20,9 @@ pub fn text(scene: &Scene<'_>, width: u16) -> Text {
     let told = scene.not_seen(Subject::Nvml);
     let why = status.reason.as_deref().or(told.map(|entry| entry.why.as_str()));
     let why = why.unwrap_or(match status.state {
-        SourceState::Hung => "NVML does not answer",
-        SourceState::Denied => "cannot read NVML",
-        SourceState::Fresh => "NVML lists no GPU",
+        SourceState::Hung => "the driver does not answer",
+        SourceState::Denied => "cannot ask the driver",
+        SourceState::Fresh => "the driver lists no GPU",
         _ => "no reason is known",
     });
     text.wrapped("", 0, &format!("Why: {why}"), Style::new());

@@ -74,7 +74,7 @@ fn line(gpu: &GpuRates, process: &GpuProcessRates, frame: &Frame, width: usize) 
 fn remark(frame: &Frame) -> Option<&'static str> {
     if all(frame).next().is_none() {
         return Some(if frame.gpus.iter().any(|gpu| gpu.attached) {
-            "no process listed: inside a container NVML may list none"
+            "no process listed: inside a container the driver may list none"
         } else {
             "no process listed"
         });

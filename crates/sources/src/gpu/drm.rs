@@ -1,0 +1,257 @@
+//! Intel's and other GPUs, by what their drivers tell of each process in `/proc/PID/fdinfo`.
+//!
+//! Sources: Documentation/gpu/drm-usage-stats.rst (`usage.rs`); Documentation/ABI/testing/sysfs-driver-intel-i915-hwmon and
+//! sysfs-driver-intel-xe-hwmon (energy and its limit). No real GPU has confirmed it: the tests read files made up after these.
+//!
+//! No driver tells the GPU's use as a whole in the same way, so it is the sum over the processes that trainmon may see, and the reading
+//! says so. Without a process on it, nothing is known of a GPU's use.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use usage::DrmUsage;
+
+use crate::fields::{lines, number};
+use crate::files::{KeptFile, numbers_in, read_once};
+use crate::gpu_reader::Vendor;
+use crate::links::each_link;
+use crate::{Roots, SourceOptions};
+use trainmon_sample::gpu::GpuProcess;
+use trainmon_sample::{GpuReading, SourceState, SourceStatus};
+
+#[cfg(test)]
+mod tests;
+mod usage;
+
+/// Drivers of GPUs that are read in another way, or are none: NVIDIA's and AMD's; displays of servers and virtual machines.
+const OTHERS: [&str; 12] = [
+    "nvidia",
+    "nvidia-drm",
+    "nouveau",
+    "amdgpu",
+    "radeon",
+    "ast",
+    "mgag200",
+    "bochs-drm",
+    "cirrus",
+    "virtio-pci",
+    "vmwgfx",
+    "simple-framebuffer",
+];
+/// How often processes that use a GPU are looked for, nanoseconds.
+const LOOK_EVERY_NS: u64 = 10_000_000_000;
+/// Most cards, most files of processes, most descriptors of one process, and most bytes of one file.
+const MOST_CARDS: usize = 32;
+const MOST_CLIENTS: usize = 1024;
+const MOST_DESCRIPTORS: usize = 4096;
+const FILE_BYTES: usize = 16 << 10;
+
+/// All GPUs whose drivers tell the use of processes.
+pub(super) struct DrmGpus {
+    proc: PathBuf,
+    cards: Vec<DrmCard>,
+    clients: Vec<DrmClient>,
+    look_next_ns: u64,
+    last_ns: Option<u64>,
+    buffer: Vec<u8>,
+}
+
+/// One of them.
+#[derive(Debug)]
+struct DrmCard {
+    /// Its PCI address; empty for one that is not on PCI.
+    pci: Vec<u8>,
+    facts: GpuReading,
+    runtime_status: PathBuf,
+    energy: Option<PathBuf>,
+}
+
+/// A process's open file of a GPU.
+#[derive(Debug)]
+struct DrmClient {
+    pid: u32,
+    fd: u32,
+    file: KeptFile,
+    before: Option<DrmUsage>,
+}
+
+impl Vendor for DrmGpus {
+    fn discover(options: &SourceOptions) -> Result<Self, SourceStatus> {
+        let Roots { proc, sys } = &options.roots;
+        let cards = cards(sys);
+        if cards.is_empty() {
+            return Err(SourceStatus::new(SourceState::Absent, "this machine has no other GPU"));
+        }
+        Ok(Self {
+            proc: proc.clone(),
+            cards,
+            clients: Vec::new(),
+            look_next_ns: 0,
+            last_ns: None,
+            buffer: Vec::new(),
+        })
+    }
+
+    fn read(&mut self, now_ns: u64) -> Result<Vec<GpuReading>, SourceStatus> {
+        if now_ns >= self.look_next_ns {
+            self.look_next_ns = now_ns.saturating_add(LOOK_EVERY_NS);
+            self.look();
+        }
+        let passed_ns = self.last_ns.replace(now_ns).map(|last_ns| now_ns.saturating_sub(last_ns));
+        let mut users = self.users(passed_ns);
+        Ok(self.cards.iter().map(|card| card.reading(users.remove(&card.pci).unwrap_or_default())).collect())
+    }
+
+    fn driver(&self) -> Option<Arc<str>> {
+        None
+    }
+}
+
+/// What a process does on a GPU.
+#[derive(Debug, Default, Clone, Copy)]
+struct ProcessDrmUse {
+    busy: Option<f64>,
+    memory_bytes: Option<u64>,
+}
+
+impl DrmGpus {
+    /// Looks for processes with a render node open; those known stay.
+    fn look(&mut self) {
+        let nodes: Vec<Arc<str>> = self.cards.iter().flat_map(|card| &card.facts.files).cloned().collect();
+        for pid in numbers_in(&self.proc) {
+            let folder = self.proc.join(pid.to_string());
+            let mut found = Vec::new();
+            // Whoever may not be read is not seen.
+            let _ = each_link(&folder, MOST_DESCRIPTORS, |link| {
+                if nodes.iter().any(|node| node.as_bytes() == link.target) {
+                    found.push(link.fd);
+                }
+            });
+            for fd in found {
+                let is_known = self.clients.iter().any(|client| (client.pid, client.fd) == (pid, fd));
+                if !is_known
+                    && self.clients.len() < MOST_CLIENTS
+                    && let Ok(file) = KeptFile::open(folder.join("fdinfo").join(fd.to_string()))
+                {
+                    self.clients.push(DrmClient { pid, fd, file, before: None });
+                }
+            }
+        }
+        self.clients.sort_by_key(|client| (client.pid, client.fd));
+    }
+
+    /// What processes do on each GPU. Files that share a client are one; it is the first process's, the parent of those that inherited
+    /// it.
+    fn users(&mut self, passed_ns: Option<u64>) -> HashMap<Vec<u8>, Vec<(u32, ProcessDrmUse)>> {
+        let mut seen = std::collections::HashSet::new();
+        let mut users: HashMap<Vec<u8>, Vec<(u32, ProcessDrmUse)>> = HashMap::new();
+        let buffer = &mut self.buffer;
+        self.clients.retain_mut(|client| {
+            let Some(now) = client.file.read_up_to(buffer, FILE_BYTES).ok().and_then(DrmUsage::parse) else {
+                return false;
+            };
+            if seen.insert((now.pci.clone(), now.client)) {
+                let earlier = client.before.as_ref().filter(|before| before.client == now.client).zip(passed_ns);
+                let busy = earlier.and_then(|(before, passed_ns)| now.busy_since(before, passed_ns));
+                let of_gpu = users.entry(now.pci.clone()).or_default();
+                let place = of_gpu.iter().position(|(pid, _)| *pid == client.pid).unwrap_or(of_gpu.len());
+                if place == of_gpu.len() {
+                    of_gpu.push((client.pid, ProcessDrmUse::default()));
+                }
+                if let Some((_, user)) = of_gpu.get_mut(place) {
+                    user.busy = sum(user.busy, busy);
+                    user.memory_bytes = match (user.memory_bytes, now.memory_bytes) {
+                        (Some(sum), Some(more)) => Some(sum.saturating_add(more)),
+                        (known, more) => known.or(more),
+                    };
+                }
+            }
+            client.before = Some(now);
+            true
+        });
+        users
+    }
+}
+
+impl DrmCard {
+    fn reading(&self, users: Vec<(u32, ProcessDrmUse)>) -> GpuReading {
+        if read_once(&self.runtime_status, 64).is_ok_and(|status| status.trim_ascii() == b"suspended") {
+            return GpuReading { asleep: true, ..self.facts.clone() };
+        }
+        let busy = users.iter().map(|(_, user)| user.busy).reduce(sum).flatten();
+        let memory = users.iter().filter_map(|(_, user)| user.memory_bytes).reduce(u64::saturating_add);
+        let process = |(pid, user): (u32, ProcessDrmUse)| GpuProcess {
+            pid,
+            memory_bytes: user.memory_bytes,
+            sm_utilization_pct: user.busy.map(percent),
+            compute: true,
+        };
+        let microjoules = self.energy.as_ref().and_then(|path| number::<u64>(read_once(path, 64).ok()?.trim_ascii()));
+        GpuReading {
+            utilization_pct: busy.map(percent),
+            memory_used_bytes: memory,
+            processes: users.into_iter().map(process).collect(),
+            energy_mj: microjoules.map(|energy| energy / 1000),
+            ..self.facts.clone()
+        }
+    }
+}
+
+/// The cards with a render node and a driver that is not read in another way.
+fn cards(sys: &Path) -> Vec<DrmCard> {
+    let entries = std::fs::read_dir(sys.join("class/drm")).into_iter().flatten().flatten();
+    let mut nodes: Vec<(u32, PathBuf)> = entries
+        .filter_map(|entry| Some((entry.file_name().to_str()?.strip_prefix("renderD")?.parse().ok()?, entry.path())))
+        .collect();
+    nodes.sort();
+    nodes
+        .into_iter()
+        .filter_map(|(minor, path)| card(minor, &path.join("device")))
+        .take(MOST_CARDS)
+        .zip(0..)
+        .map(|(card, index)| DrmCard { facts: GpuReading { index, ..card.facts }, ..card })
+        .collect()
+}
+
+fn card(minor: u32, folder: &Path) -> Option<DrmCard> {
+    let uevent = read_once(folder.join("uevent"), 4096).ok()?;
+    let value = |key: &str| lines(&uevent).find_map(|line| line.strip_prefix(key.as_bytes()));
+    let driver = String::from_utf8_lossy(value("DRIVER=")?).into_owned();
+    if OTHERS.contains(&&*driver) {
+        return None;
+    }
+    let pci = value("PCI_SLOT_NAME=").unwrap_or_default().to_vec();
+    let vendor = match value("PCI_ID=").and_then(|id| id.split(|byte| *byte == b':').next()) {
+        Some(b"8086") => "Intel ",
+        _ => "",
+    };
+    let device =
+        value("PCI_ID=").map(|id| format!(" {}", String::from_utf8_lossy(id).to_lowercase())).unwrap_or_default();
+    let monitor =
+        std::fs::read_dir(folder.join("hwmon")).into_iter().flatten().flatten().next().map(|entry| entry.path());
+    let limit =
+        monitor.as_ref().and_then(|path| number::<u64>(read_once(path.join("power1_max"), 64).ok()?.trim_ascii()));
+    let facts = GpuReading {
+        name: Some(format!("{vendor}GPU{device} ({driver})").into()),
+        files: vec![format!("/dev/dri/renderD{minor}").into()],
+        // Those on the first bus are a part of the chip with the CPUs, and so are those that are not on PCI.
+        integrated: pci.is_empty() || pci.starts_with(b"0000:00:"),
+        of_processes: true,
+        power_limit_mw: limit.and_then(|microwatts| u32::try_from(microwatts / 1000).ok()).filter(|mw| *mw > 0),
+        ..GpuReading::default()
+    };
+    let energy = monitor.map(|path| path.join("energy1_input"));
+    Some(DrmCard { pci, facts, runtime_status: folder.join("power/runtime_status"), energy })
+}
+
+fn sum(one: Option<f64>, other: Option<f64>) -> Option<f64> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one + other),
+        _ => one.or(other),
+    }
+}
+
+fn percent(share: f64) -> u32 {
+    (share.clamp(0.0, 1.0) * 100.0).round() as u32
+}
