@@ -85,6 +85,7 @@ const PLACES: &[(&str, &str, &str)] = &[
     ("src/commands/probed.rs", "devices", "a key of the JSON"),
     ("crates/sources/src/gpu/nvidia.rs", "devices", "a folder of sysfs"),
     ("crates/sources/src/gpu/amd", "device", "a folder of sysfs, and a PCI device"),
+    ("crates/sources/src/gpu/drm", "device", "a folder of sysfs"),
     ("crates/rates/src/storage", "device|devices", "block devices"),
     ("crates/sample/src/storage", "device|devices", "block devices"),
     ("crates/waits/src/taxonomy.rs", "device|asked", "words of the JSON"),

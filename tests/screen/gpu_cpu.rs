@@ -377,8 +377,16 @@ fn any_device() -> impl Strategy<Value = GpuRates> {
     let small = prop::collection::vec(prop::option::of(any::<u32>()), 11);
     let process = (any::<u32>(), prop::option::of(any::<bool>()), prop::option::of(any::<u64>()), any::<bool>());
     let processes = prop::collection::vec(process, 0..4);
-    (any::<u32>(), prop::option::of(any::<String>()), any::<[bool; 6]>(), numbers, sizes, small, processes).prop_map(
-        |(index, name, [attached, lost, simulated, asleep, integrated, of_processes], n, sizes, small, processes)| {
+    (any::<u32>(), prop::option::of(any::<String>()), any::<[bool; 7]>(), numbers, sizes, small, processes).prop_map(
+        |(
+            index,
+            name,
+            [attached, lost, simulated, asleep, integrated, for_display, of_processes],
+            n,
+            sizes,
+            small,
+            processes,
+        )| {
             GpuRates {
                 index,
                 name: name.as_deref().map(Arc::from),
@@ -388,6 +396,7 @@ fn any_device() -> impl Strategy<Value = GpuRates> {
                 simulated,
                 asleep,
                 integrated,
+                for_display,
                 of_processes,
                 utilization_pct: n[0],
                 job_utilization_pct: n[1],

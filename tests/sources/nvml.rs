@@ -391,6 +391,31 @@ fn what_a_device_does_not_offer_costs_nothing_else() {
 }
 
 #[test]
+fn a_gpu_without_memory_of_its_own_shows_the_host_s_and_no_link() {
+    let lacks = "unsupported:nvmlDeviceGetMemoryInfo_v2,unsupported:nvmlDeviceGetMemoryInfo";
+    alone("a_gpu_without_memory_of_its_own_shows_the_host_s_and_no_link", lacks, || {
+        let mut gpu = owner(&[spec()]);
+        let mut reader = open();
+        let start = monotonic_ns();
+        for second in 0..6 {
+            gpu.launch(Duration::from_millis(300)).unwrap();
+            let sample = reader.read(start + second * SECOND).unwrap();
+            let device = &sample.devices[0];
+            assert!(device.integrated && !device.for_display);
+            let (used, total) = (device.memory_used_bytes.unwrap(), device.memory_total_bytes.unwrap());
+            assert!(used > 0 && used < total && total != spec().memory_total_bytes, "{used} of {total} bytes");
+            let link = [
+                device.pcie_rx_kib_per_s,
+                device.pcie_tx_kib_per_s,
+                device.pcie_width_max,
+                device.pcie_generation_max,
+            ];
+            assert_eq!(link, [None; 4]);
+        }
+    });
+}
+
+#[test]
 fn a_call_that_hangs_returns_late_and_right() {
     alone("a_call_that_hangs_returns_late_and_right", "hang:nvmlDeviceGetPowerUsage_300", || {
         let _owner = owner(&[spec()]);

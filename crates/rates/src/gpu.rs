@@ -38,6 +38,9 @@ pub struct GpuRates {
     /// It is on one chip with the CPUs and uses their memory.
     #[serde(default)]
     pub integrated: bool,
+    /// A small integrated GPU that draws the screen.
+    #[serde(default)]
+    pub for_display: bool,
     /// Its use and its memory in use are the sums over the processes that trainmon may see.
     #[serde(default)]
     pub of_processes: bool,
@@ -286,7 +289,7 @@ fn rates(
         decoder_pct: now.decoder_pct.filter(|pct| *pct <= 100),
         ..used
     };
-    copied!(gpu, used => GpuRates: index uuid name lost asleep integrated of_processes memory_used_bytes memory_total_bytes temperature_c sm_clock_mhz
+    copied!(gpu, used => GpuRates: index uuid name lost asleep integrated for_display of_processes memory_used_bytes memory_total_bytes temperature_c sm_clock_mhz
         sm_clock_max_mhz memory_clock_mhz memory_clock_max_mhz clock_event_reasons pcie_generation pcie_width
         pcie_generation_max pcie_width_max ecc_uncorrected mig)
 }

@@ -74,6 +74,9 @@ pub struct GpuReading {
     /// It is on one chip with the CPUs and uses their memory.
     #[serde(default)]
     pub integrated: bool,
+    /// A small integrated GPU that draws the screen, and is hardly ever used for training.
+    #[serde(default)]
+    pub for_display: bool,
     /// Its use and its memory in use are the sums over the processes that trainmon may see.
     #[serde(default)]
     pub of_processes: bool,

@@ -39,7 +39,7 @@ pub struct JobSample {
     pub physical_cores: Option<u16>,
     /// Minors of `/dev/nvidiaN` files that the tree holds open. `None` if descriptors cannot be read.
     pub nvidia_minors: Option<Vec<u32>>,
-    /// Device files of accelerators other than NVIDIA's that the tree holds open: see [`is_accelerator`]. Empty in older
+    /// Device files of accelerators without a `/dev/nvidiaN` that the tree holds open: see [`is_accelerator`]. Empty in older
     /// recordings.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub accelerators: Vec<Arc<str>>,
@@ -124,13 +124,21 @@ impl Software {
     }
 }
 
-/// How device files begin of accelerators other than NVIDIA's: AMD's compute driver (amdkfd); DRM render nodes of AMD and Intel; the
+/// How device files begin of accelerators without a `/dev/nvidiaN`: AMD's compute driver (amdkfd); DRM render nodes of AMD and Intel; the
 /// kernel's compute accelerators (drivers/accel: Intel's and AMD's NPUs, Gaudi) and Google's TPUs, numbered in the same place; TPUs
-/// passed to user space by VFIO; AWS Neuron; Ascend.
-const ACCELERATORS: [&str; 6] =
-    ["/dev/kfd", "/dev/dri/renderD", "/dev/accel", "/dev/vfio/", "/dev/neuron", "/dev/davinci"];
+/// passed to user space by VFIO; AWS Neuron; Ascend; all GPUs under WSL; Jetson.
+const ACCELERATORS: [&str; 8] = [
+    "/dev/kfd",
+    "/dev/dri/renderD",
+    "/dev/accel",
+    "/dev/vfio/",
+    "/dev/neuron",
+    "/dev/davinci",
+    "/dev/dxg",
+    "/dev/nvhost-gpu",
+];
 
-/// Whether a path is the device file of an accelerator other than NVIDIA's.
+/// Whether a path is the device file of such an accelerator.
 pub fn is_accelerator(path: &str) -> bool {
     ACCELERATORS.iter().any(|known| path.starts_with(known))
 }

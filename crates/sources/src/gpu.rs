@@ -1,6 +1,6 @@
 //! Reads the GPUs of all vendors, or the simulated GPU.
 //!
-//! A vendor is a file and a folder here and a line in [`VENDORS`]: docs/development.md, "Add a vendor of GPUs".
+//! A vendor is a file and a folder here and a line in [`VENDORS`]: docs/architecture.md, "Add a vendor of GPUs".
 
 use std::sync::Arc;
 

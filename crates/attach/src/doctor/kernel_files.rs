@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::Path;
+use std::sync::Arc;
 
 use super::{State, Told, fixed, told};
 use trainmon_base::errors::{Failure, without_number};
@@ -179,12 +180,13 @@ pub(super) fn cgroup(root: &Path) -> Told {
     }
 }
 
-/// What trainmon can read of one process; `ptrace` unless --no-ptrace was given.
+/// What trainmon can read of one process; `ptrace` unless --no-ptrace was given. `read` are the files of GPUs that can be read.
 pub(super) fn of_process(
     proc: &Path,
     pid: u32,
     own: OwnRights,
     ptrace: bool,
+    read: &[Arc<str>],
 ) -> Result<Vec<(&'static str, Told)>, Failure> {
     let folder = proc.join(pid.to_string());
     let stat = text_of(folder.join("stat")).map_err(|error| {
@@ -215,7 +217,8 @@ pub(super) fn of_process(
     ] {
         all.push((file, access(&folder, file, use_of_it, fix)));
     }
-    let unread: Vec<_> = OpenDevices::find(&folder).accelerators.into_iter().collect();
+    let is_unread = |file: &Arc<str>| !read.contains(file);
+    let unread: Vec<_> = OpenDevices::find(&folder).accelerators.into_iter().filter(is_unread).collect();
     if !unread.is_empty() {
         all.push(("accelerator", told(State::Limited, unread_accelerators(&unread))));
     }

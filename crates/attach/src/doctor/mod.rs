@@ -8,6 +8,7 @@ mod kernel_files;
 use std::borrow::Cow;
 use std::ffi::OsString;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
@@ -93,6 +94,10 @@ pub struct DoctorOptions<'o> {
     pub path: Option<OsString>,
 }
 
+/// What is said of GPUs other than NVIDIA's.
+const UNCONFIRMED: &str =
+    "; without NVML: checked against files of real AMD cards and the kernel's documents, not yet on a GPU";
+
 /// What the drivers of the GPUs report. They may hang.
 pub fn gpus(options: SourceOptions) -> impl FnOnce() -> Result<GpuSample, SourceStatus> + Send + 'static {
     move || gpu::open(&options)?.read(simulated_gpu::monotonic_ns())
@@ -109,6 +114,9 @@ pub fn findings(
 ) -> Result<Vec<DoctorFinding>, Failure> {
     let Roots { proc, sys } = &options.roots;
     let own = kernel_files::own_rights(proc);
+    let gpus = within(GPU_TIMEOUT, gpu);
+    let read: Vec<Arc<str>> =
+        gpus.iter().flatten().flat_map(|gpus| &gpus.devices).flat_map(|gpu| gpu.files.clone()).collect();
     let mut all = vec![
         ("host", host::host()),
         ("kernel", kernel_files::kernel(proc)),
@@ -118,12 +126,12 @@ pub fn findings(
         ("descriptors", kernel_files::descriptors()),
         ("pressure", kernel_files::pressure(proc, own)),
         ("cgroup", kernel_files::cgroup(&sys.join("fs/cgroup"))),
-        ("nvml", nvml(within(GPU_TIMEOUT, gpu))),
+        ("nvml", nvml(gpus)),
         ("py-spy", py_spy(options)),
         ("terminal", terminal),
     ];
     if let Some(pid) = options.pid {
-        all.extend(kernel_files::of_process(proc, pid, own, options.ptrace)?);
+        all.extend(kernel_files::of_process(proc, pid, own, options.ptrace, &read)?);
     }
     Ok(all.into_iter().map(finding).collect())
 }
@@ -150,7 +158,10 @@ fn nvml(answer: Option<Result<GpuSample, SourceStatus>>) -> Told {
         Some(Ok(gpus)) => {
             let driver = gpus.driver.map(|driver| format!("driver {driver}; ")).unwrap_or_default();
             let name = |gpu: &GpuReading| format!("{} {}", gpu.index, gpu.name.as_deref().unwrap_or("?"));
-            told(State::Ok, driver + &gpus.devices.iter().map(name).collect::<Vec<_>>().join(", "))
+            let names = gpus.devices.iter().map(name).collect::<Vec<_>>().join(", ");
+            let is_confirmed = gpus.devices.iter().all(|gpu| gpu.files.is_empty());
+            let remark = if is_confirmed { "" } else { UNCONFIRMED };
+            told(State::Ok, driver + &names + remark)
         }
         Some(Err(error)) => {
             let state = match error.state {

@@ -90,8 +90,8 @@ numbers! {
     gpu_held: bool = last.gpus.iter().any(|gpu| gpu.attached && !gpu.lost) || !last.job.accelerators.is_empty();
     /// Device files of accelerators that the job holds open and that cannot be read.
     accelerators: Vec<Arc<str>> = last.job.accelerators.clone();
-    /// Some GPU of its own memory can be read, whether the job uses it or not.
-    gpu_seen: bool = last.gpus.iter().any(|gpu| !gpu.lost && !gpu.integrated);
+    /// Some GPU to train on can be read, whether the job uses it or not.
+    gpu_seen: bool = last.gpus.iter().any(|gpu| !gpu.lost && !gpu.for_display);
     workers: Option<Workers> = Workers::from_span(span);
     /// Processes that may be workers, whether the loop waited for any of them or not.
     has_children: bool = !last.workers.is_empty();

@@ -24,8 +24,8 @@ use trainmon_sample::{GpuReading, SourceState, SourceStatus};
 mod tests;
 mod usage;
 
-/// Drivers of GPUs that are read in another way, or are none: NVIDIA's and AMD's; displays of servers and virtual machines.
-const OTHERS: [&str; 12] = [
+/// Drivers of NVIDIA's and AMD's GPUs, which are read in another way, and of displays of servers and virtual machines.
+const NOT_READ_HERE: [&str; 12] = [
     "nvidia",
     "nvidia-drm",
     "nouveau",
@@ -42,10 +42,10 @@ const OTHERS: [&str; 12] = [
 /// How often processes that use a GPU are looked for, nanoseconds.
 const LOOK_EVERY_NS: u64 = 10_000_000_000;
 /// Most cards, most files of processes, most descriptors of one process, and most bytes of one file.
-const MOST_CARDS: usize = 32;
+const MOST_RENDER_NODES: usize = 32;
 const MOST_CLIENTS: usize = 1024;
 const MOST_DESCRIPTORS: usize = 4096;
-const FILE_BYTES: usize = 16 << 10;
+const FDINFO_BYTES: usize = 16 << 10;
 
 /// All GPUs whose drivers tell the use of processes.
 pub(super) struct DrmGpus {
@@ -122,7 +122,7 @@ impl DrmGpus {
         for pid in numbers_in(&self.proc) {
             let folder = self.proc.join(pid.to_string());
             let mut found = Vec::new();
-            // Whoever may not be read is not seen.
+            // Another user's process cannot be read.
             let _ = each_link(&folder, MOST_DESCRIPTORS, |link| {
                 if nodes.iter().any(|node| node.as_bytes() == link.target) {
                     found.push(link.fd);
@@ -148,7 +148,7 @@ impl DrmGpus {
         let mut users: HashMap<Vec<u8>, Vec<(u32, ProcessDrmUse)>> = HashMap::new();
         let buffer = &mut self.buffer;
         self.clients.retain_mut(|client| {
-            let Some(now) = client.file.read_up_to(buffer, FILE_BYTES).ok().and_then(DrmUsage::parse) else {
+            let Some(now) = client.file.read_up_to(buffer, FDINFO_BYTES).ok().and_then(DrmUsage::parse) else {
                 return false;
             };
             if seen.insert((now.pci.clone(), now.client)) {
@@ -208,7 +208,7 @@ fn cards(sys: &Path) -> Vec<DrmCard> {
     nodes
         .into_iter()
         .filter_map(|(minor, path)| card(minor, &path.join("device")))
-        .take(MOST_CARDS)
+        .take(MOST_RENDER_NODES)
         .zip(0..)
         .map(|(card, index)| DrmCard { facts: GpuReading { index, ..card.facts }, ..card })
         .collect()
@@ -218,7 +218,7 @@ fn card(minor: u32, folder: &Path) -> Option<DrmCard> {
     let uevent = read_once(folder.join("uevent"), 4096).ok()?;
     let value = |key: &str| lines(&uevent).find_map(|line| line.strip_prefix(key.as_bytes()));
     let driver = String::from_utf8_lossy(value("DRIVER=")?).into_owned();
-    if OTHERS.contains(&&*driver) {
+    if NOT_READ_HERE.contains(&&*driver) {
         return None;
     }
     let pci = value("PCI_SLOT_NAME=").unwrap_or_default().to_vec();
@@ -232,11 +232,13 @@ fn card(minor: u32, folder: &Path) -> Option<DrmCard> {
         std::fs::read_dir(folder.join("hwmon")).into_iter().flatten().flatten().next().map(|entry| entry.path());
     let limit =
         monitor.as_ref().and_then(|path| number::<u64>(read_once(path.join("power1_max"), 64).ok()?.trim_ascii()));
+    // Those on the first bus are a part of the chip with the CPUs, and so are those that are not on PCI.
+    let integrated = pci.is_empty() || pci.starts_with(b"0000:00:");
     let facts = GpuReading {
         name: Some(format!("{vendor}GPU{device} ({driver})").into()),
         files: vec![format!("/dev/dri/renderD{minor}").into()],
-        // Those on the first bus are a part of the chip with the CPUs, and so are those that are not on PCI.
-        integrated: pci.is_empty() || pci.starts_with(b"0000:00:"),
+        integrated,
+        for_display: integrated,
         of_processes: true,
         power_limit_mw: limit.and_then(|microwatts| u32::try_from(microwatts / 1000).ok()).filter(|mw| *mw > 0),
         ..GpuReading::default()

@@ -16,6 +16,8 @@ use nvml_wrapper::error::NvmlError;
 
 use crate::SourceOptions;
 use crate::clock::unix_us;
+use crate::fields::keyed_number;
+use crate::files::KeptPath;
 use crate::gpu_reader::Vendor;
 use device::DeviceReader;
 use library_file::Unusable;
@@ -46,6 +48,8 @@ const LIBRARIES: [&str; 4] = [
 const NAME_ANOTHER: &str = "name the driver's libnvidia-ml.so.1 with --nvml-lib, or leave the option out";
 /// Whether this build cannot load libraries: `dlopen` of a static musl always fails ("Dynamic loading not supported").
 const STATIC: bool = cfg!(all(target_env = "musl", target_feature = "crt-static"));
+/// The file of all GPUs under WSL.
+const DXG: &str = "/dev/dxg";
 /// Files that exist where an NVIDIA driver is installed: the driver's README, "Device files"; the second one under WSL.
 const DRIVER_FILES: [&str; 2] = ["dev/nvidiactl", "dev/dxg"];
 /// Where there is one of these, there is or may be a GPU of NVIDIA's that is not on PCI: WSL's, Jetson's.
@@ -68,6 +72,9 @@ pub struct NvmlReader {
     buffers: Buffers,
     pcie_turn: usize,
     pcie_next_ns: u64,
+    meminfo: KeptPath,
+    /// Under WSL, whose only file is that of all GPUs.
+    dxg: Option<Arc<str>>,
 }
 
 impl Vendor for NvmlReader {
@@ -89,7 +96,18 @@ impl Vendor for NvmlReader {
             return Err(explain("cannot open the GPU", first));
         }
         let driver = raw::driver_version(nvml).ok().filter(|version| !version.is_empty()).map(Arc::from);
-        Ok(Self { devices, library, driver, buffers: Buffers::default(), pcie_turn: 0, pcie_next_ns: 0 })
+        let meminfo = KeptPath::new(options.roots.proc.join("meminfo"));
+        let dxg = Path::new(DXG).exists().then(|| DXG.into());
+        Ok(Self {
+            devices,
+            library,
+            driver,
+            buffers: Buffers::default(),
+            pcie_turn: 0,
+            pcie_next_ns: 0,
+            meminfo,
+            dxg,
+        })
     }
 
     fn read(&mut self, now_ns: u64) -> Result<Vec<GpuReading>, SourceStatus> {
@@ -98,7 +116,10 @@ impl Vendor for NvmlReader {
         for (position, device) in self.devices.iter_mut().enumerate() {
             device.reopen(self.library.nvml, now_ns);
             let pcie = turn.filter(|&(whose, _)| whose == position).map(|(_, direction)| direction);
-            readings.push(device.read(now_ns, now_us, pcie, &mut self.buffers));
+            let mut host_memory = || host_memory(&mut self.meminfo);
+            let read = device.read(now_ns, now_us, pcie, &mut self.buffers, &mut host_memory);
+            let files = if read.minor.is_none() { self.dxg.iter().cloned().collect() } else { Vec::new() };
+            readings.push(GpuReading { files, ..read });
             if let Some(error) = device.driver_gone() {
                 return Err(explain("the NVIDIA driver no longer answers", error));
             }
@@ -123,6 +144,15 @@ impl NvmlReader {
         let direction = if turn.is_multiple_of(2) { PcieUtilCounter::Receive } else { PcieUtilCounter::Send };
         Some(((turn / 2) % self.devices.len(), direction))
     }
+}
+
+/// The memory of the host: in use, and all of it, bytes.
+fn host_memory(meminfo: &mut KeptPath) -> (Option<u64>, Option<u64>) {
+    let mut room = [0; 4096];
+    let read = meminfo.read_page(&mut room).unwrap_or_default();
+    let bytes = |key: &[u8]| keyed_number(read, key).and_then(|kib| kib.checked_mul(1024));
+    let (total, free) = (bytes(b"MemTotal:"), bytes(b"MemAvailable:"));
+    (total.and_then(|total| total.checked_sub(free?)), total)
 }
 
 /// Whether nothing on this machine is a GPU of NVIDIA's: neither on PCI, nor what WSL and Jetson have instead. A container sees

@@ -11,6 +11,8 @@ use trainmon_sample::gpu::GpuReading;
 
 /// How often slow readings are read, nanoseconds.
 const SLOW_EVERY_NS: u64 = 5_000_000_000;
+/// APUs with fewer compute units are those of desktops and laptops (2 to 16); Strix Halo has 40, MI300A 228.
+const LEAST_COMPUTE_UNITS: u64 = 20;
 /// Room for a file of sysfs, which is at most a page.
 const SYSFS_PAGE: usize = 4096;
 /// Transfer rates of the generations of PCIe, from the first, GT/s (drivers/pci/probe.c, `pci_speed_string`).
@@ -88,6 +90,7 @@ impl Card {
             uuid: unique.map(|id| format!("GPU-{}", text(&id)).into()),
             name: Some(name.into()),
             integrated: node.is_some_and(|node| node.is_apu),
+            for_display: node.is_some_and(|node| node.is_apu && node.compute_units < LEAST_COMPUTE_UNITS),
             files: files.into_iter().flatten().collect(),
             ..GpuReading::default()
         };

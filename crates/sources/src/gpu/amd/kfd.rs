@@ -29,6 +29,8 @@ pub(super) struct KfdNode {
     pub place: (u64, u64),
     /// CPUs are on the same chip, and its memory is theirs.
     pub is_apu: bool,
+    /// Compute units, of two SIMDs each.
+    pub compute_units: u64,
     /// Memory, bytes.
     pub memory_bytes: Option<u64>,
 }
@@ -50,6 +52,7 @@ pub(super) fn nodes(sys: &Path) -> Vec<KfdNode> {
             render_minor: property("drm_render_minor")?.try_into().ok()?,
             place,
             is_apu: property("cpu_cores_count").is_some_and(|count| count > 0),
+            compute_units: property("simd_count").unwrap_or(0) / 2,
             memory_bytes: at("mem_banks/0/properties").and_then(|bank| keyed_number(&bank, b"size_in_bytes")),
         })
     };

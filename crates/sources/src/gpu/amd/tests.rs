@@ -256,8 +256,9 @@ fn the_memory_of_an_apu_is_what_is_set_aside_and_what_it_maps() {
         0,
         &[("mem_info_gtt_total", "51539607552\n"), ("mem_info_gtt_used", "1073741824\n"), ("max_link_width", "16\n")],
     );
-    machine.node(0, 9, 0, "cpu_cores_count 16\ndrm_render_minor 128\n");
+    machine.node(0, 9, 0, "cpu_cores_count 16\nsimd_count 80\ndrm_render_minor 128\n");
     let [gpu] = &machine.read()[..] else { panic!() };
+    assert!(gpu.integrated && !gpu.for_display);
     assert_eq!(gpu.memory_used_bytes, Some(101 * GIB));
     assert_eq!(gpu.memory_total_bytes, Some(206_141_652_992 + 48 * GIB));
     assert_eq!(gpu.pcie_width_max, None, "its link is inside the chip");

@@ -93,7 +93,7 @@ impl DrmUsage {
                 (Some(now), Some(then)) => now.checked_sub(then)?,
                 _ => passed_ns,
             };
-            // A counter may stand still or run backwards for a moment (the document, "engine utilisation").
+            // A counter may stand still or run backwards for a moment (the document, on `drm-engine-*`).
             let busy = engine.busy.saturating_sub(old.busy) as f64;
             (passed > 0).then(|| (busy / passed as f64 / engine.capacity as f64).clamp(0.0, 1.0))
         };

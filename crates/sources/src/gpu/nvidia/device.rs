@@ -79,6 +79,7 @@ impl DeviceReader {
         now_us: u64,
         pcie: Option<PcieUtilCounter>,
         buffers: &mut Buffers,
+        host_memory: &mut dyn FnMut() -> (Option<u64>, Option<u64>),
     ) -> GpuReading {
         let device = match &self.device {
             Ok(device) => device,
@@ -106,6 +107,9 @@ impl DeviceReader {
             }
             let mut seen = self.slow.clone();
             readings::fast(device, query, &mut seen);
+            if readings::is_integrated(query) {
+                use_host_memory(&mut seen, host_memory());
+            }
             self.read_points(&mut seen, now_us, buffers);
             if let Ok(device) = &self.device {
                 self.processes.read(device, &mut self.query, &mut seen, now_us, buffers);
@@ -185,4 +189,13 @@ impl DeviceReader {
         }
         self.gpm_before = Some((sample, now_ns));
     }
+}
+
+/// A GPU on one chip with the CPUs: its memory is the host's, in use and all of it, and its link is inside the chip.
+fn use_host_memory(seen: &mut GpuReading, memory: (Option<u64>, Option<u64>)) {
+    (seen.memory_used_bytes, seen.memory_total_bytes) = memory;
+    (seen.pcie_rx_kib_per_s, seen.pcie_tx_kib_per_s) = (None, None);
+    (seen.pcie_generation, seen.pcie_generation_max) = (None, None);
+    (seen.pcie_width, seen.pcie_width_max) = (None, None);
+    seen.integrated = true;
 }

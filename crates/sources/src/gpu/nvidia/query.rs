@@ -1,6 +1,6 @@
 //! Calls to one GPU's functions, remembering which ones it refuses.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use nvml_wrapper::error::NvmlError;
 
@@ -12,11 +12,22 @@ const REFUSED_FOR_NS: u64 = 60_000_000_000;
 pub(super) struct Query {
     pub(super) now_ns: u64,
     refused_until_ns: HashMap<&'static str, u64>,
+    /// What this GPU does not have.
+    unsupported: HashSet<&'static str>,
     pub(super) lost: bool,
     pub(super) driver_gone: Option<NvmlError>,
 }
 
 impl Query {
+    /// Whether the GPU has said that it does not have this reading.
+    pub(super) fn is_unsupported(&self, name: &str) -> bool {
+        self.unsupported.contains(name)
+    }
+
+    fn refuse(&mut self, name: &'static str) {
+        self.refused_until_ns.insert(name, self.now_ns.saturating_add(REFUSED_FOR_NS));
+    }
+
     pub(super) fn get<T>(&mut self, name: &'static str, call: impl FnOnce() -> Result<T, NvmlError>) -> Option<T> {
         let refused = self.refused_until_ns.get(name).is_some_and(|&until_ns| until_ns > self.now_ns);
         if self.lost || self.driver_gone.is_some() || refused {
@@ -31,17 +42,18 @@ impl Query {
             ) => {
                 self.driver_gone = Some(error);
             }
+            Err(NvmlError::NotSupported) => {
+                self.unsupported.insert(name);
+                self.refuse(name);
+            }
             Err(
-                NvmlError::NotSupported
-                | NvmlError::FailedToLoadSymbol(_)
+                NvmlError::FailedToLoadSymbol(_)
                 | NvmlError::FunctionNotFound
                 | NvmlError::NoPermission
                 | NvmlError::OperatingSystem
                 | NvmlError::InvalidArg
                 | NvmlError::UnexpectedVariant(_),
-            ) => {
-                self.refused_until_ns.insert(name, self.now_ns.saturating_add(REFUSED_FOR_NS));
-            }
+            ) => self.refuse(name),
             // Idle (NotFound, NoData), in use, timed out: the next tick may succeed.
             Err(_) => {}
         }

@@ -19,6 +19,14 @@ macro_rules! read {
     )*};
 }
 
+/// The two calls for the memory.
+const MEMORY: [&str; 2] = ["memory", "memory by the older call"];
+
+/// Whether the GPU has no memory of its own (GB10, Jetson): NVML then says of both calls that they are not supported.
+pub(super) fn is_integrated(query: &Query) -> bool {
+    MEMORY.iter().all(|name| query.is_unsupported(name))
+}
+
 /// What does not change while the driver runs.
 pub(super) fn facts(device: &Device<'static>, query: &mut Query, into: &mut GpuReading) {
     let text = |text: String| Some(text).filter(|text| !text.is_empty()).map(Arc::from);
@@ -56,8 +64,8 @@ pub(super) fn fast(device: &Device<'static>, query: &mut Query, into: &mut GpuRe
         into.memory_utilization_pct = within(believed::PERCENT)(rates.memory);
     }
     let memory = query
-        .get("memory", || device.memory_info().map(|memory| (memory.used, memory.total)))
-        .or_else(|| query.get("memory by the older call", || raw::memory_v1(device)));
+        .get(MEMORY[0], || device.memory_info().map(|memory| (memory.used, memory.total)))
+        .or_else(|| query.get(MEMORY[1], || raw::memory_v1(device)));
     if let Some((used, total)) = memory {
         (into.memory_used_bytes, into.memory_total_bytes) = believed::memory(used, total);
     }
