@@ -40,7 +40,7 @@ pub fn library(name: &str) -> String {
 }
 
 /// What is built of an example.
-fn example(file: &str) -> PathBuf {
+pub fn example(file: &str) -> PathBuf {
     let tests = std::env::current_exe().unwrap();
     let profile = tests.parent().and_then(Path::parent).unwrap();
     let built = profile.join("examples").join(file);

@@ -39,8 +39,9 @@ const NOT_READ_HERE: [&str; 12] = [
     "vmwgfx",
     "simple-framebuffer",
 ];
-/// How often processes that use a GPU are looked for, nanoseconds.
+/// How often processes that use a GPU are looked for, nanoseconds; and where the only ones draw the screen.
 const LOOK_EVERY_NS: u64 = 10_000_000_000;
+const LOOK_AT_DISPLAYS_EVERY_NS: u64 = 60_000_000_000;
 /// Most cards, most files of processes, most descriptors of one process, and most bytes of one file.
 const MOST_RENDER_NODES: usize = 32;
 const MOST_CLIENTS: usize = 1024;
@@ -95,7 +96,9 @@ impl Vendor for DrmGpus {
 
     fn read(&mut self, now_ns: u64) -> Result<Vec<GpuReading>, SourceStatus> {
         if now_ns >= self.look_next_ns {
-            self.look_next_ns = now_ns.saturating_add(LOOK_EVERY_NS);
+            let only_displays = self.cards.iter().all(|card| card.facts.for_display);
+            let every_ns = if only_displays { LOOK_AT_DISPLAYS_EVERY_NS } else { LOOK_EVERY_NS };
+            self.look_next_ns = now_ns.saturating_add(every_ns);
             self.look();
         }
         let passed_ns = self.last_ns.replace(now_ns).map(|last_ns| now_ns.saturating_sub(last_ns));

@@ -180,7 +180,7 @@ impl Metrics {
             let near = (f64::from(now) + f64::from(average(before)?)) / 2.0;
             let is_percent = (mean - near).abs() <= (mean * 100.0 - near).abs();
             let pct = if is_percent { mean } else { mean * 100.0 };
-            (pct <= 100.5).then(|| pct.round().min(100.0) as u32)
+            (pct <= 105.0).then(|| pct.round().min(100.0) as u32)
         };
         exact().or(Some(now))
     }
@@ -197,8 +197,9 @@ impl Metrics {
         let mask = held.fold(0, |mask, (reason, (new, old))| {
             let Some((new, old)) = new.zip(old) else { return mask };
             known = true;
+            // It may exceed the time by a sample; what is far beyond was reset.
             let share = f64::from(new.wrapping_sub(old)) / f64::from(count);
-            if (HELD_LEAST..=1.0).contains(&share) { mask | reason } else { mask }
+            if (HELD_LEAST..=1.1).contains(&share) { mask | reason } else { mask }
         });
         known.then_some(mask)
     }
