@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::fs;
 use std::io;
-use std::os::unix::fs::{FileExt, symlink};
+use std::os::unix::fs::{FileExt, MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -19,6 +19,8 @@ use trainmon::sources::simulated_gpu::{Meter, SimulatedGpuState, StateFile, mono
 const EVERY: Duration = Duration::from_millis(20);
 /// How far the firmware's own average reaches back.
 const AVERAGE_NS: u64 = 1_000_000_000;
+/// Compute units of an MI300X.
+const COMPUTE_UNITS: u64 = 304;
 /// Bytes of `struct gpu_metrics_v1_7`.
 const METRICS: usize = 2208;
 /// The clock event reasons of heat, of the board's alarms, and of the power limit, and where a table has their residencies.
@@ -27,11 +29,18 @@ const RESIDENCIES: [(u64, usize); 3] = [(0x40 | 0x80 | 0x8, 44), (0x4, 48), (0x2
 fn main() {
     let words: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
     let [state, folder] = &words[..] else { panic!("amd_tree STATE FOLDER") };
-    let (file, sys) = (StateFile::open(state).unwrap(), folder.join("sys"));
+    let sys = folder.join("sys");
     overlay(&sys);
-    let mut cards: Vec<Card> = (0..file.device_count).map(|index| Card::new(&sys, index)).collect();
     let parent = getppid();
-    while state.exists() && getppid() == parent {
+    let (mut file, mut inode, mut cards) = (StateFile::open(state).unwrap(), 0, Vec::new());
+    while let Ok(place) = fs::metadata(state)
+        && getppid() == parent
+    {
+        // A job with several GPUs makes the file anew.
+        if place.ino() != inode {
+            (file, inode) = (StateFile::open(state).unwrap(), place.ino());
+            cards = (0..file.device_count).map(|index| Card::new(&sys, index)).collect();
+        }
         for (index, card) in (0..).zip(&mut cards) {
             if let Some(record) = file.read(index).unwrap() {
                 let is_alive = |pid: u32| Path::new("/proc").join(pid.to_string()).exists();
@@ -142,7 +151,7 @@ impl Card {
             write(&file(name), &format!("{value:<16}\n"));
         }
         write(&file("pp_dpm_sclk"), &format!("0: 132Mhz\n1: {}Mhz *\n", state.sm_clock_max_mhz));
-        self.show_processes(&sys.join("class/kfd/kfd/proc"), &state);
+        self.show_processes(&sys.join("class/kfd/kfd/proc"), &state, now_ns);
     }
 
     /// `gpu_metrics`; nothing that the simulated GPU does not have.
@@ -167,19 +176,26 @@ impl Card {
         table
     }
 
-    fn show_processes(&mut self, folder: &Path, state: &SimulatedGpuState) {
-        let held = [(state.owner(), state.owner_memory_bytes), (state.other_process(), state.other_memory_bytes)];
-        let held: Vec<(u32, u64)> = held.into_iter().filter_map(|(pid, bytes)| Some((pid?, bytes))).collect();
-        let name = format!("vram_{}", self.gpu_id);
-        for gone in self.pids.iter().filter(|pid| !held.iter().any(|(held, _)| held == *pid)) {
+    fn show_processes(&mut self, folder: &Path, state: &SimulatedGpuState, now_ns: u64) {
+        let held = [
+            (state.owner(), state.owner_memory_bytes, state.queue),
+            (state.other_process(), state.other_memory_bytes, state.other_queue),
+        ];
+        let held: Vec<_> = held.into_iter().filter_map(|(pid, bytes, queue)| Some((pid?, bytes, queue))).collect();
+        let (memory, stats) = (format!("vram_{}", self.gpu_id), format!("stats_{}", self.gpu_id));
+        for gone in self.pids.iter().filter(|pid| !held.iter().any(|(held, ..)| held == *pid)) {
             let process = folder.join(gone.to_string());
-            let _ = fs::remove_file(process.join(&name));
+            let _ = fs::remove_file(process.join(&memory));
+            let _ = fs::remove_dir_all(process.join(&stats));
             let _ = fs::remove_dir(process);
         }
-        for (pid, bytes) in &held {
-            write(&folder.join(pid.to_string()).join(&name), &format!("{bytes:<16}\n"));
+        for (pid, bytes, queue) in &held {
+            let process = folder.join(pid.to_string());
+            write(&process.join(&memory), &format!("{bytes:<16}\n"));
+            let units = if queue.running(now_ns) { COMPUTE_UNITS } else { 0 };
+            write(&process.join(&stats).join("cu_occupancy"), &format!("{units:<8}\n"));
         }
-        self.pids = held.into_iter().map(|(pid, _)| pid).collect();
+        self.pids = held.into_iter().map(|(pid, ..)| pid).collect();
     }
 }
 

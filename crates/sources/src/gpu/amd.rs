@@ -61,8 +61,9 @@ impl Vendor for AmdGpus {
         self.processes.look(now_ns);
         let processes = &self.processes;
         let read = |card: &mut Card| {
-            let processes = card.gpu_id.map(|id| processes.on(id)).unwrap_or_default();
-            GpuReading { processes, ..card.read(now_ns) }
+            let gpu = card.read(now_ns);
+            let processes = card.gpu_id.map(|id| processes.on(id, gpu.utilization_pct)).unwrap_or_default();
+            GpuReading { processes, ..gpu }
         };
         Ok(self.cards.iter_mut().map(read).collect())
     }

@@ -9,7 +9,8 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     rule: &[KEPT_BUSY, "no other cause of this class fits"],
     judge: |case| {
         let gpu = case.busy_gpu()?;
-        let judgment = case.found(Cause::ComputeBound, 1.0);
+        let words = "another process is on the GPU, and the driver does not tell how much of it that one uses";
+        let judgment = case.found(Cause::ComputeBound, 1.0).less_sure_if(gpu.parts_unknown, INFERRED, words);
         if gpu.throttled >= throttled::GPU_THROTTLED {
             return Some(judgment.other(Cause::Throttled, PERHAPS, "the power limit holds the clocks down"));
         }

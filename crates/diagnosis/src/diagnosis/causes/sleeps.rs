@@ -14,7 +14,12 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     ],
     judge: |case| {
         let polls = case.main.stacks.as_ref().is_some_and(|stacks| stacks.for_tasks() >= LARGER_HALF);
-        (case.waits_for(Purpose::Sleep) && !polls).then(|| case.found(Cause::Sleeps, 1.0))
+        if !case.waits_for(Purpose::Sleep) || polls {
+            return None;
+        }
+        let untold = case.device().is_some_and(|gpu| gpu.pcie.is_none());
+        let words = "the GPU's driver does not tell what goes over PCIe: waiting for a copy may look the same";
+        Some(case.found(Cause::Sleeps, 1.0).less_sure_if(untold, INFERRED, words))
     },
     signals: &[CHAIN, MAIN_WAIT, MAIN_STACKS, DEVICE],
     source: "a thread in nanosleep(2) continues when its timer ends, whatever happens before. Libraries poll this \

@@ -43,6 +43,8 @@ pub(in crate::diagnosis) struct Device {
     pub held_down: bool,
     /// Other processes compute on the GPUs.
     pub others: bool,
+    /// Other processes may compute on the GPUs, and how much is unknown.
+    pub parts_unknown: bool,
     /// Difference in use between the least and the most used GPU, 0–1.
     pub spread: f64,
     /// A GPU of the job is lost.
@@ -97,6 +99,9 @@ impl Device {
             throttled: throttled as f64 / masks.len().max(1) as f64,
             held_down: masks.iter().any(|reasons| reasons & !POWER_CAP != 0),
             others: attached.iter().any(|gpu| !gpu.others.is_empty()),
+            parts_unknown: readings()
+                .any(|(gpu, _)| gpu.others.iter().any(|other| other.compute) && gpu.utilization_pct.is_some())
+                && readings().all(|(gpu, _)| gpu.job_utilization_pct.is_none()),
             spread: ((most - least) / 100.0).max(0.0),
             lost: attached.iter().any(|gpu| gpu.lost),
         })

@@ -1,8 +1,11 @@
 //! AMD's compute driver, amdkfd: how its runtimes number the GPUs, and which processes use them. Everyone may read it.
 //!
-//! Sources: drivers/gpu/drm/amd/amdkfd/kfd_topology.c (nodes), kfd_process.c (`vram_*`, bytes in decimal). The PIDs are those of the
-//! first PID namespace. `stats_*/cu_occupancy` is not read: it asks every compute unit, and is the state of one moment. The queues
-//! that programs of ROCm use are their own, so no driver counts a process's time on the GPU.
+//! Sources: drivers/gpu/drm/amd/amdkfd/kfd_topology.c (nodes), kfd_process.c (`vram_*`, bytes; `stats_*/cu_occupancy`, compute units;
+//! both in decimal). The PIDs are those of the first PID namespace.
+//!
+//! The queues that programs of ROCm use are their own, so no driver counts a process's time on the GPU. Where several processes are on a
+//! GPU, `cu_occupancy` (Instinct only) says how many compute units each of them holds at a moment; many moments make its part. The
+//! driver asks every compute unit for it, so it is not read of a process that is alone.
 
 use std::path::{Path, PathBuf};
 
@@ -105,8 +108,25 @@ impl KfdProcesses {
         }
     }
 
-    /// Those on one GPU, by PID.
-    pub fn on(&self, gpu_id: u32) -> Vec<GpuProcess> {
-        self.found.iter().filter(|(id, _)| *id == gpu_id).map(|(_, process)| *process).collect()
+    /// Those on one GPU, by PID, each with its part of the GPU's use.
+    pub fn on(&self, gpu_id: u32, utilization_pct: Option<u32>) -> Vec<GpuProcess> {
+        let mut processes: Vec<GpuProcess> =
+            self.found.iter().filter(|(id, _)| *id == gpu_id).map(|(_, process)| *process).collect();
+        if let (Some(pct), true) = (utilization_pct, processes.len() > 1) {
+            let held: Option<Vec<u64>> =
+                processes.iter().map(|process| self.compute_units(process.pid, gpu_id)).collect();
+            let held = held.unwrap_or_default();
+            let all = held.iter().fold(0, |sum: u64, units| sum.saturating_add(*units));
+            for (process, units) in processes.iter_mut().zip(held).filter(|_| all > 0) {
+                process.sm_utilization_pct = Some((f64::from(pct) * units as f64 / all as f64).round() as u32);
+            }
+        }
+        processes
+    }
+
+    /// The compute units that a process holds at this moment.
+    fn compute_units(&self, pid: u32, gpu_id: u32) -> Option<u64> {
+        let file = self.folder.join(pid.to_string()).join(format!("stats_{gpu_id}/cu_occupancy"));
+        number(read_once(file, 64).ok()?.trim_ascii())
     }
 }

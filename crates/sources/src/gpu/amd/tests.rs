@@ -232,6 +232,21 @@ fn processes_that_come_are_seen_at_once_and_memory_that_grows_soon() {
 }
 
 #[test]
+fn processes_that_share_a_gpu_have_the_part_of_the_compute_units_that_they_hold() {
+    let machine = Machine::new();
+    machine.card(0, &CARD).node(1, 5, 0, "drm_render_minor 128\n").holds(70, 5, GIB).holds(71, 5, GIB);
+    let parts = |units: [&str; 2]| {
+        for (pid, units) in [70, 71].into_iter().zip(units) {
+            write(&machine.sys().join(format!("class/kfd/kfd/proc/{pid}/stats_5/cu_occupancy")), units);
+        }
+        machine.read()[0].processes.iter().map(|process| process.sm_utilization_pct).collect::<Vec<_>>()
+    };
+    assert_eq!(parts(["228\n", "76\n"]), [Some(65), Some(22)], "of 87%");
+    assert_eq!(parts(["0\n", "0\n"]), [None, None], "none at this moment");
+    assert_eq!(parts(["228\n", "?\n"]), [None, None]);
+}
+
+#[test]
 fn a_partition_has_its_own_memory_and_only_its_own_activity() {
     let machine = Machine::new();
     machine.card(0, &CARD);
