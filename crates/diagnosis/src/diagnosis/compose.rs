@@ -16,7 +16,6 @@ use super::loop_parts::{LoopWait, WaitFor};
 use super::named_waits::named;
 use super::plan::plan;
 use super::shown_place::shown;
-use super::signals::Signal;
 use super::stalls;
 use super::subject::Subject;
 use super::summary::summary;
@@ -51,11 +50,7 @@ pub(super) fn verdict(context: &Context, judgment: &Judgment, window: &Features,
     let plan = plan(judgment, &advice, window);
     let (place_of, place) = shown(window);
     let (shares, waits) = loop_time(judgment, window);
-    let mut evidence = evidence(judgment, spec, window);
-    let of_work = evidence.iter_mut().find(|line| line.signal == Signal::HostBusy);
-    if let (Some(line), Some(shares)) = (of_work, shares) {
-        line.value = Some(round(shares.host_busy, 3));
-    }
+    let evidence = evidence(judgment, spec, window, shares);
     Verdict {
         schema: 1,
         trainmon: env!("CARGO_PKG_VERSION").into(),

@@ -2,6 +2,7 @@
 
 use trainmon_waits::Wait;
 use trainmon_waits::stacks::Activity;
+use trainmon_waits::time_split::TimeSplit;
 
 use super::causes::checkpoint_write::CHECKPOINT;
 use super::causes::file_lock::TAKE_TURNS;
@@ -74,14 +75,14 @@ impl EvidenceLines<'_> {
         }
     }
 
-    fn main(&mut self, main: &LoopThread, window: &Features) {
-        self.add(InputWait, main.shares.input_wait, Some(LOST_WAIT));
+    fn main(&mut self, main: &LoopThread, shares: TimeSplit, window: &Features) {
+        self.add(InputWait, shares.input_wait, Some(LOST_WAIT));
         if let Some(gpu) = &window.gpu {
             self.add(LostWait, gpu.idle.while_input_wait, Some(LOST_WAIT));
         }
-        self.add(HostBusy, main.shares.host_busy, None);
-        self.add_some(DeviceSync, main.shares.device_sync, Some(SYNC));
-        self.add_some(Checkpoint, main.shares.checkpoint, Some(CHECKPOINT));
+        self.add(HostBusy, shares.host_busy, None);
+        self.add_some(DeviceSync, shares.device_sync, Some(SYNC));
+        self.add_some(Checkpoint, shares.checkpoint, Some(CHECKPOINT));
         self.add(MainRunDelay, main.run_delay, Some(MAIN_RUN_DELAY));
         if let Some(stacks) = &main.stacks {
             for (signal, share) in [
@@ -117,7 +118,8 @@ impl EvidenceLines<'_> {
 
     fn device(&mut self, gpu: &Device) {
         self.add(GpuBusy, gpu.busy, Some(DEVICE_BUSY));
-        self.add(GpuOthers, gpu.others.then_some(gpu.busy - gpu.job_busy), Some(SHARED_GPU));
+        let others = gpu.others && !gpu.parts_unknown;
+        self.add(GpuOthers, others.then_some(gpu.busy - gpu.job_busy), Some(SHARED_GPU));
         self.add(GpuPower, gpu.power, Some(LOW_POWER));
         self.add(GpuMemoryBusy, gpu.memory_busy, Some(MEMORY_BUSY));
         self.add(SmActive, gpu.sm_active, Some(SM_ACTIVE));
@@ -168,10 +170,16 @@ impl EvidenceLines<'_> {
     }
 }
 
-pub(super) fn evidence(judgment: &Judgment, spec: Option<&CauseSpec>, window: &Features) -> Vec<Evidence> {
+/// `shares`: where the loop's time went, as the verdict says.
+pub(super) fn evidence(
+    judgment: &Judgment,
+    spec: Option<&CauseSpec>,
+    window: &Features,
+    shares: Option<TimeSplit>,
+) -> Vec<Evidence> {
     let mut lines = EvidenceLines { lines: Vec::new(), spec };
-    if let Some(main) = &window.main {
-        lines.main(main, window);
+    if let Some((main, shares)) = window.main.as_ref().zip(shares) {
+        lines.main(main, shares, window);
     }
     if let Some(gpu) = &window.gpu {
         lines.device(gpu);

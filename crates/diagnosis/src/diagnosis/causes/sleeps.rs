@@ -17,7 +17,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         if !case.waits_for(Purpose::Sleep) || polls {
             return None;
         }
-        let untold = case.device().is_some_and(|gpu| gpu.pcie.is_none());
+        let untold = case.window.gpu.as_ref().is_some_and(|gpu| gpu.pcie.is_none());
         let words = "the GPU's driver does not tell what goes over PCIe: waiting for a copy may look the same";
         Some(case.found(Cause::Sleeps, 1.0).less_sure_if(untold, INFERRED, words))
     },
