@@ -388,12 +388,30 @@ mod tests {
         job.accelerators = ["/dev/dri/renderD128", "/dev/dri/renderD129", "/dev/dri/renderD130", "/dev/kfd"]
             .map(Into::into)
             .to_vec();
-        let devices = vec![with_files(0, 90), with_files(1, 2), with_files(2, 60)];
+        let gib = 1 << 30;
+        // Another job's memory on a GPU says nothing against those of this one.
+        let devices = vec![with_files(0, 10 * gib), with_files(1, gib / 3), with_files(2, 180 * gib)];
         let out = one(devices.clone(), job.clone());
         assert_eq!((out.link, flags(&out)), (GpuLink::OpenDevice, vec![true, false, true]));
         assert!(out.unread.is_empty(), "{:?}", out.unread);
-        job.cuda_visible_devices = Some("2".into());
-        assert_eq!(flags(&one(devices, job)), [false, false, true]);
+        job.cuda_visible_devices = Some("1".into());
+        assert_eq!(flags(&one(devices.clone(), job.clone())), [false, true, false], "a job that has just begun");
+        let mut listed = devices;
+        (listed[0].processes, listed[1].processes) = (vec![on(10, 4096, None)], vec![on(10, 9 << 30, None)]);
+        let out = one(listed, job);
+        assert_eq!((out.link, flags(&out)), (GpuLink::Processes, vec![false, true, false]));
+    }
+
+    #[test]
+    fn a_gpu_that_draws_the_screen_counts_only_alone() {
+        let mut devices = vec![device(0), with_files(1, 1)];
+        devices[1].for_display = true;
+        for gpu in &mut devices {
+            gpu.processes = vec![on(10, 5, Some(0))];
+        }
+        let job = job(0, vec![process(10)]);
+        assert_eq!(flags(&one(devices.clone(), job.clone())), [true, false]);
+        assert_eq!(flags(&one(devices.split_off(1), job)), [true]);
     }
 
     #[test]
@@ -408,6 +426,8 @@ mod tests {
         assert_eq!(unread(vec![with_files(0, 1)], &job).first().map(String::as_str), Some("/dev/nvidia3"));
         assert_eq!(unread(vec![device(0)], &job).len(), 2, "NVIDIA's GPUs can be read");
         job.nvidia_minors = None;
+        let lost = GpuReading { lost: true, files: job.accelerators.clone(), ..device(0) };
+        assert_eq!(unread(vec![lost], &job).len(), 2);
         // A card can be read, but it is another one.
         assert_eq!(unread(vec![with_files(0, 1)], &job), ["/dev/dri/renderD135", "/dev/kfd"]);
         assert_eq!(fold(&[], None, &Sample { gpus: None, ..with(1, vec![], job) }, None).unread.len(), 2);

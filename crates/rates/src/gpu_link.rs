@@ -8,8 +8,10 @@ use serde::{Deserialize, Serialize};
 use super::GpuChoice;
 use trainmon_sample::{GpuReading, GpuSample, JobSample, ProcessSample};
 
-/// The job's GPU with the most memory in use has at most this many times as much as the others that it uses.
-const MUCH_FULLER: u64 = 10;
+/// A GPU on which less than this is in use holds no model, if another one holds more; an idle MI300X shows 0.3 GiB. Bytes.
+const NEXT_TO_NOTHING: u64 = 1 << 30;
+/// The same of the job's own memory.
+const OWN_NEXT_TO_NOTHING: u64 = 64 << 20;
 
 /// How the job's GPUs were identified.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,7 +43,8 @@ pub(crate) fn job_pids(job: &JobSample) -> HashSet<u32> {
 pub(crate) fn unread(job: Option<&JobSample>, gpus: &GpuSample, attached: &HashSet<usize>) -> Vec<Arc<str>> {
     let is_read = |file: &Arc<str>| {
         gpus.devices.iter().enumerate().any(|(position, gpu)| {
-            gpu.files.first() == Some(file) || attached.contains(&position) && gpu.files.contains(file)
+            let is_its = gpu.files.first() == Some(file) || attached.contains(&position) && gpu.files.contains(file);
+            is_its && !gpu.lost
         })
     };
     let Some(job) = job else { return Vec::new() };
@@ -53,7 +56,8 @@ pub(crate) fn unread(job: Option<&JobSample>, gpus: &GpuSample, attached: &HashS
 }
 
 /// Positions of the GPUs that the job uses, and how they were identified: the user's choice, else the driver's processes, else open
-/// files of those that the environment leaves visible, else all open files, else what is visible.
+/// files of those that the environment leaves visible, else all open files, else what is visible. A GPU that draws the screen counts
+/// only where there is no other: libraries open it beside the one that computes.
 pub(crate) fn attached(
     choices: &[GpuChoice],
     gpus: &GpuSample,
@@ -73,23 +77,35 @@ pub(crate) fn attached(
     let files = job.map(|job| job.accelerators.as_slice()).unwrap_or_default();
     let is_visible = |device: &GpuReading| visible.iter().any(|choice| is_chosen(choice, device));
     let has_file = |device: &GpuReading| device.files.first().is_some_and(|file| files.contains(file));
-    let fullest = gpus.devices.iter().filter(|gpu| has_file(gpu)).filter_map(|gpu| gpu.memory_used_bytes).max();
-    // ROCm opens all GPUs. Those on which hardly anything lies are not the ones that train.
-    let is_used = |device: &GpuReading| match (device.memory_used_bytes, fullest) {
-        (Some(used), Some(most)) => used >= most / MUCH_FULLER,
-        _ => true,
-    };
-    let is_open = |device: &GpuReading| {
-        device.minor.is_some_and(|minor| minors.contains(&minor)) || has_file(device) && is_used(device)
-    };
+    let has_minor = |device: &GpuReading| device.minor.is_some_and(|minor| minors.contains(&minor));
+    let is_open = |device: &GpuReading| has_minor(device) || has_file(device);
+    let is_listed = |device: &GpuReading| device.processes.iter().any(|process| pids.contains(&process.pid));
     let links: [(GpuLink, Wanted); 4] = [
-        (GpuLink::Processes, &|device| device.processes.iter().any(|process| pids.contains(&process.pid))),
+        (GpuLink::Processes, &is_listed),
         (GpuLink::OpenDevice, &|device| is_open(device) && is_visible(device)),
         (GpuLink::OpenDevice, &is_open),
         (GpuLink::VisibleDevices, &is_visible),
     ];
     let mut found = links.into_iter().map(|(link, wanted)| (link, positions(wanted)));
-    found.find(|(_, positions)| !positions.is_empty()).unwrap_or_default()
+    let (link, mut found) = found.find(|(_, positions)| !positions.is_empty()).unwrap_or_default();
+    let of = |position: &usize| gpus.devices.get(*position);
+    if found.iter().any(|position| of(position).is_some_and(|gpu| !gpu.for_display)) {
+        found.retain(|position| of(position).is_some_and(|gpu| !gpu.for_display));
+    }
+    // ROCm opens all GPUs. Those on which next to nothing lies are not the ones that train. Other drivers' runtimes open what they use.
+    let own = |gpu: &GpuReading| {
+        let own = gpu.processes.iter().filter(|process| pids.contains(&process.pid));
+        own.filter_map(|process| process.memory_bytes).reduce(u64::saturating_add)
+    };
+    let held = |position: &usize| {
+        let gpu = of(position).filter(|gpu| !gpu.files.is_empty())?;
+        if link == GpuLink::Processes { own(gpu) } else { gpu.memory_used_bytes }
+    };
+    let little = if link == GpuLink::Processes { OWN_NEXT_TO_NOTHING } else { NEXT_TO_NOTHING };
+    if found.iter().filter_map(held).any(|bytes| bytes >= NEXT_TO_NOTHING) {
+        found.retain(|position| held(position).is_none_or(|bytes| bytes >= little));
+    }
+    (link, found)
 }
 
 fn is_chosen(choice: &GpuChoice, gpu: &GpuReading) -> bool {

@@ -9,6 +9,7 @@ use drm::DrmGpus;
 use nvidia::NvmlReader;
 use trainmon_sample::{GpuReading, GpuSample, SourceState, SourceStatus};
 
+use super::clock::monotonic_ns;
 pub use super::gpu_reader::GpuReader;
 use super::gpu_reader::Vendor;
 use super::simulated_gpu::SimulatedReader;
@@ -48,10 +49,17 @@ pub fn open(options: &SourceOptions) -> Result<Box<dyn GpuReader>, SourceStatus>
             Err(status) => return Err(status),
         }
     }
-    match none {
-        Some(status) if vendors.is_empty() => Err(status),
-        _ => Ok(Box::new(AllGpus { vendors })),
+    let mut all = AllGpus { vendors };
+    let Some(status) = none else { return Ok(Box::new(all)) };
+    // Beside a GPU that draws the screen, one to compute on that could be read after a fix is what counts.
+    let only_displays = |all: &mut AllGpus| {
+        let read = all.read(monotonic_ns()).unwrap_or_default();
+        read.devices.iter().all(|gpu| gpu.for_display)
+    };
+    if all.vendors.is_empty() || status.fix.is_some() && only_displays(&mut all) {
+        return Err(status);
     }
+    Ok(Box::new(all))
 }
 
 /// The GPUs of all vendors.

@@ -63,9 +63,16 @@ impl Vendor for AmdGpus {
         let read = |card: &mut Card| {
             let gpu = card.read(now_ns);
             let processes = card.gpu_id.map(|id| processes.on(id, gpu.utilization_pct)).unwrap_or_default();
-            GpuReading { processes, ..gpu }
+            // The driver tells the memory of whole GPUs only.
+            let held = processes.iter().filter_map(|process| process.memory_bytes).fold(0, u64::saturating_add);
+            let memory_used_bytes = gpu.memory_used_bytes.or(card.is_partition().then_some(held));
+            GpuReading { processes, memory_used_bytes, ..gpu }
         };
-        Ok(self.cards.iter_mut().map(read).collect())
+        let readings: Vec<GpuReading> = self.cards.iter_mut().map(read).collect();
+        if readings.iter().all(|gpu| gpu.lost) {
+            return Err(SourceStatus::new(SourceState::Gone, "the AMD GPUs are gone"));
+        }
+        Ok(readings)
     }
 
     fn driver(&self) -> Option<Arc<str>> {

@@ -54,7 +54,6 @@ pub(super) struct DrmGpus {
     cards: Vec<DrmCard>,
     clients: Vec<DrmClient>,
     look_next_ns: u64,
-    last_ns: Option<u64>,
     buffer: Vec<u8>,
 }
 
@@ -72,9 +71,9 @@ struct DrmCard {
 #[derive(Debug)]
 struct DrmClient {
     pid: u32,
-    fd: u32,
     file: KeptFile,
-    before: Option<DrmUsage>,
+    /// What its use is counted from, and when that was read.
+    from: (DrmUsage, u64),
 }
 
 impl Vendor for DrmGpus {
@@ -84,14 +83,7 @@ impl Vendor for DrmGpus {
         if cards.is_empty() {
             return Err(SourceStatus::new(SourceState::Absent, "this machine has no other GPU"));
         }
-        Ok(Self {
-            proc: proc.clone(),
-            cards,
-            clients: Vec::new(),
-            look_next_ns: 0,
-            last_ns: None,
-            buffer: Vec::new(),
-        })
+        Ok(Self { proc: proc.clone(), cards, clients: Vec::new(), look_next_ns: 0, buffer: Vec::new() })
     }
 
     fn read(&mut self, now_ns: u64) -> Result<Vec<GpuReading>, SourceStatus> {
@@ -99,10 +91,9 @@ impl Vendor for DrmGpus {
             let only_displays = self.cards.iter().all(|card| card.facts.for_display);
             let every_ns = if only_displays { LOOK_AT_DISPLAYS_EVERY_NS } else { LOOK_EVERY_NS };
             self.look_next_ns = now_ns.saturating_add(every_ns);
-            self.look();
+            self.look(now_ns);
         }
-        let passed_ns = self.last_ns.replace(now_ns).map(|last_ns| now_ns.saturating_sub(last_ns));
-        let mut users = self.users(passed_ns);
+        let mut users = self.users(now_ns);
         Ok(self.cards.iter().map(|card| card.reading(users.remove(&card.pci).unwrap_or_default())).collect())
     }
 
@@ -119,10 +110,13 @@ struct ProcessDrmUse {
 }
 
 impl DrmGpus {
-    /// Looks for processes with a render node open; those known stay.
-    fn look(&mut self) {
+    /// Looks for processes with a render node open; those known stay. Of the files of one client, which processes inherit, one is kept:
+    /// that of the first process.
+    fn look(&mut self, now_ns: u64) {
         let nodes: Vec<Arc<str>> = self.cards.iter().flat_map(|card| &card.facts.files).cloned().collect();
-        for pid in numbers_in(&self.proc) {
+        let mut pids: Vec<u32> = numbers_in(&self.proc).collect();
+        pids.sort_unstable();
+        for pid in pids {
             let folder = self.proc.join(pid.to_string());
             let mut found = Vec::new();
             // Another user's process cannot be read.
@@ -132,45 +126,47 @@ impl DrmGpus {
                 }
             });
             for fd in found {
-                let is_known = self.clients.iter().any(|client| (client.pid, client.fd) == (pid, fd));
-                if !is_known
-                    && self.clients.len() < MOST_CLIENTS
-                    && let Ok(file) = KeptFile::open(folder.join("fdinfo").join(fd.to_string()))
-                {
-                    self.clients.push(DrmClient { pid, fd, file, before: None });
+                if self.clients.len() >= MOST_CLIENTS {
+                    return;
+                }
+                let Ok(file) = KeptFile::open(folder.join("fdinfo").join(fd.to_string())) else { continue };
+                let Some(now) = file.read_up_to(&mut self.buffer, FDINFO_BYTES).ok().and_then(DrmUsage::parse) else {
+                    continue;
+                };
+                if !self.clients.iter().any(|client| client.from.0.is_same_client(&now)) {
+                    self.clients.push(DrmClient { pid, file, from: (now, now_ns) });
                 }
             }
         }
-        self.clients.sort_by_key(|client| (client.pid, client.fd));
     }
 
-    /// What processes do on each GPU. Files that share a client are one; it is the first process's, the parent of those that inherited
-    /// it.
-    fn users(&mut self, passed_ns: Option<u64>) -> HashMap<Vec<u8>, Vec<(u32, ProcessDrmUse)>> {
-        let mut seen = std::collections::HashSet::new();
+    /// What processes do on each GPU.
+    fn users(&mut self, now_ns: u64) -> HashMap<Vec<u8>, Vec<(u32, ProcessDrmUse)>> {
         let mut users: HashMap<Vec<u8>, Vec<(u32, ProcessDrmUse)>> = HashMap::new();
         let buffer = &mut self.buffer;
+        // With more clients than are read, the sum is not the GPU's.
+        let all_are_read = self.clients.len() < MOST_CLIENTS;
         self.clients.retain_mut(|client| {
-            let Some(now) = client.file.read_up_to(buffer, FDINFO_BYTES).ok().and_then(DrmUsage::parse) else {
-                return false;
-            };
-            if seen.insert((now.pci.clone(), now.client)) {
-                let earlier = client.before.as_ref().filter(|before| before.client == now.client).zip(passed_ns);
-                let busy = earlier.and_then(|(before, passed_ns)| now.busy_since(before, passed_ns));
-                let of_gpu = users.entry(now.pci.clone()).or_default();
-                let place = of_gpu.iter().position(|(pid, _)| *pid == client.pid).unwrap_or(of_gpu.len());
-                if place == of_gpu.len() {
-                    of_gpu.push((client.pid, ProcessDrmUse::default()));
-                }
-                if let Some((_, user)) = of_gpu.get_mut(place) {
-                    user.busy = sum(user.busy, busy);
-                    user.memory_bytes = match (user.memory_bytes, now.memory_bytes) {
-                        (Some(sum), Some(more)) => Some(sum.saturating_add(more)),
-                        (known, more) => known.or(more),
-                    };
-                }
+            let now = client.file.read_up_to(buffer, FDINFO_BYTES).ok().and_then(DrmUsage::parse);
+            let Some(now) = now.filter(|now| now.is_same_client(&client.from.0)) else { return false };
+            let (before, then_ns) = &client.from;
+            let busy = now.busy_since(before, now_ns.saturating_sub(*then_ns)).filter(|_| all_are_read);
+            let of_gpu = users.entry(now.pci.clone()).or_default();
+            let place = of_gpu.iter().position(|(pid, _)| *pid == client.pid).unwrap_or(of_gpu.len());
+            if place == of_gpu.len() {
+                of_gpu.push((client.pid, ProcessDrmUse::default()));
             }
-            client.before = Some(now);
+            if let Some((_, user)) = of_gpu.get_mut(place) {
+                user.busy = sum(user.busy, busy);
+                user.memory_bytes = match (user.memory_bytes, now.memory_bytes) {
+                    (Some(sum), Some(more)) => Some(sum.saturating_add(more)),
+                    (known, more) => known.or(more),
+                };
+            }
+            // Cycles that are not counted yet will be, and belong to the time from here on.
+            if busy.is_some() || now.engines.len() != before.engines.len() {
+                client.from = (now, now_ns);
+            }
             true
         });
         users
@@ -235,8 +231,8 @@ fn card(minor: u32, folder: &Path) -> Option<DrmCard> {
         std::fs::read_dir(folder.join("hwmon")).into_iter().flatten().flatten().next().map(|entry| entry.path());
     let limit =
         monitor.as_ref().and_then(|path| number::<u64>(read_once(path.join("power1_max"), 64).ok()?.trim_ascii()));
-    // Those on the first bus are a part of the chip with the CPUs, and so are those that are not on PCI.
-    let integrated = pci.is_empty() || pci.starts_with(b"0000:00:");
+    // Intel's in the chip with the CPUs have this address, and those that are not on PCI are such ones too.
+    let integrated = pci.is_empty() || pci.starts_with(b"0000:00:02.");
     let facts = GpuReading {
         name: Some(format!("{vendor}GPU{device} ({driver})").into()),
         files: vec![format!("/dev/dri/renderD{minor}").into()],

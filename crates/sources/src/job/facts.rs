@@ -84,8 +84,10 @@ pub(super) fn visible_devices(folder: &Path) -> Option<Arc<str>> {
 /// HIP_VISIBLE_DEVICES or, like CUDA, in CUDA_VISIBLE_DEVICES (ROCm documentation, "GPU isolation techniques").
 fn visible_in(environ: &[u8]) -> Option<Arc<str>> {
     let value = |name: &str| variable(environ, name).map(|value| text(value.get(..256).unwrap_or(value)));
-    let inner = value("HIP_VISIBLE_DEVICES").or_else(|| value("CUDA_VISIBLE_DEVICES"));
-    let Some(outer) = value("ROCR_VISIBLE_DEVICES") else { return inner };
+    let (hip, cuda) = (value("HIP_VISIBLE_DEVICES"), value("CUDA_VISIBLE_DEVICES"));
+    let Some(outer) = value("ROCR_VISIBLE_DEVICES") else { return hip.or(cuda) };
+    // Slurm sets both to the same GPUs, whoever made them.
+    let inner = hip.or_else(|| cuda.filter(|cuda| *cuda != outer));
     let Some(inner) = inner else { return Some(outer) };
     let left: Vec<&str> = outer.split(',').map(str::trim).collect();
     let chosen = inner.split(',').map_while(|entry| left.get(entry.trim().parse::<usize>().ok()?).copied());

@@ -11,6 +11,8 @@ use trainmon_sample::gpu::GpuReading;
 
 /// How often slow readings are read, nanoseconds.
 const SLOW_EVERY_NS: u64 = 5_000_000_000;
+/// The APU among the Instincts.
+const MI300A: &[u8] = b"0x74a0";
 /// APUs with fewer compute units are those of desktops and laptops (2 to 16); Strix Halo has 40, MI300A 228.
 const LEAST_COMPUTE_UNITS: u64 = 20;
 /// Room for a file of sysfs, which is at most a page.
@@ -33,6 +35,7 @@ pub(super) struct CardPlace {
 #[derive(Debug)]
 pub(super) struct Card {
     pub gpu_id: Option<u32>,
+    compute_units: u64,
     folder: PathBuf,
     /// Its position among the partitions of the GPU, and its memory.
     partition: Option<(usize, Option<u64>)>,
@@ -62,7 +65,7 @@ struct Files {
 impl Files {
     fn new(folder: &Path) -> Self {
         let at = |name: &str| KeptPath::new(folder.join(name));
-        let monitor = monitor(folder).unwrap_or_default();
+        let monitor = monitor(folder);
         let sensor = |name: &str| KeptPath::new(monitor.join(name));
         Self {
             runtime_status: at("power/runtime_status"),
@@ -89,13 +92,12 @@ impl Card {
             index,
             uuid: unique.map(|id| format!("GPU-{}", text(&id)).into()),
             name: Some(name.into()),
-            integrated: node.is_some_and(|node| node.is_apu),
-            for_display: node.is_some_and(|node| node.is_apu && node.compute_units < LEAST_COMPUTE_UNITS),
             files: files.into_iter().flatten().collect(),
             ..GpuReading::default()
         };
         Self {
             gpu_id: node.map(|node| node.gpu_id),
+            compute_units: node.map(|node| node.compute_units).unwrap_or_default(),
             folder: place.folder.clone(),
             partition: partition.map(|partition| (partition, node.and_then(|node| node.memory_bytes))),
             files: Files::new(&place.folder),
@@ -105,6 +107,11 @@ impl Card {
             metrics: None,
             lost: false,
         }
+    }
+
+    /// Whether it is a part of a GPU.
+    pub fn is_partition(&self) -> bool {
+        self.partition.is_some()
     }
 
     /// Reads it. A card that is asleep is left asleep: nearly every other file would wake it.
@@ -166,14 +173,20 @@ impl Card {
     }
 
     fn read_slow(&mut self, unplugged: bool) {
-        let (folder, is_apu, facts) = (&self.folder, self.facts.integrated, &mut self.facts);
-        self.lost = !folder.join("vendor").exists();
-        if self.lost || unplugged {
+        let was_lost = std::mem::replace(&mut self.lost, !self.folder.join("vendor").exists());
+        let (folder, facts) = (&self.folder, &mut self.facts);
+        if self.lost || was_lost || unplugged {
             self.files = Files::new(folder);
             self.metrics = None;
         }
+        // The table of an APU has another format; MI300A has that of a card.
+        let format = read_once(folder.join("gpu_metrics"), SYSFS_PAGE).ok().and_then(|table| table.get(2).copied());
+        let is_apu = matches!(format, Some(2 | 3)) || short(folder, "device").as_deref() == Some(MI300A);
+        facts.integrated |= is_apu;
+        facts.for_display = facts.integrated && self.compute_units < LEAST_COMPUTE_UNITS;
+        let is_apu = facts.integrated;
         let value = |name: &str| short(folder, name).and_then(|value| number::<u64>(&value));
-        let monitor = monitor(folder).unwrap_or_default();
+        let monitor = monitor(folder);
         let sensor = |name: &str| short(&monitor, name).and_then(|value| number::<u64>(&value));
         if facts.memory_total_bytes.is_none() {
             let own = value("mem_info_vram_total");
@@ -202,12 +215,11 @@ impl Card {
     }
 }
 
-/// The folder of the card's sensors (Documentation/gpu/amdgpu/thermal.rst).
-fn monitor(folder: &Path) -> Option<PathBuf> {
-    let entries = std::fs::read_dir(folder.join("hwmon")).ok()?;
-    let mut found: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).take(64).collect();
-    found.sort();
-    found.into_iter().next()
+/// The folder of the card's sensors (Documentation/gpu/amdgpu/thermal.rst); without sensors a folder that has none.
+fn monitor(folder: &Path) -> PathBuf {
+    let monitors = folder.join("hwmon");
+    let entries = std::fs::read_dir(&monitors).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).take(64).min().unwrap_or(monitors)
 }
 
 /// The chip's edge, or where it has no such sensor (Instinct) its hottest place.

@@ -30,9 +30,7 @@ pub(super) struct KfdNode {
     pub render_minor: u32,
     /// PCI domain, and bus and device; partitions share them.
     pub place: (u64, u64),
-    /// CPUs are on the same chip, and its memory is theirs.
-    pub is_apu: bool,
-    /// Compute units, of two SIMDs each.
+    /// Compute units.
     pub compute_units: u64,
     /// Memory, bytes.
     pub memory_bytes: Option<u64>,
@@ -54,8 +52,7 @@ pub(super) fn nodes(sys: &Path) -> Vec<KfdNode> {
             gpu_id,
             render_minor: property("drm_render_minor")?.try_into().ok()?,
             place,
-            is_apu: property("cpu_cores_count").is_some_and(|count| count > 0),
-            compute_units: property("simd_count").unwrap_or(0) / 2,
+            compute_units: property("simd_count").unwrap_or(0) / property("simd_per_cu").unwrap_or(2).max(1),
             memory_bytes: at("mem_banks/0/properties").and_then(|bank| keyed_number(&bank, b"size_in_bytes")),
         })
     };

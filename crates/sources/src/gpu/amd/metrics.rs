@@ -76,19 +76,22 @@ impl FieldPlaces {
     fn of_revision(format: u8, content: u8, size: usize) -> Option<Self> {
         let none = Self::default();
         let mi300 = Self { activity: Some(12), power: Some(10), ..none };
-        Some(match (format, content) {
-            (1, 0) => Self { activity: Some(28), power: Some(34), ..none },
-            (1, 1 | 2) => Self { activity: Some(16), power: Some(22), ..none },
-            (1, 3) => Self { activity: Some(16), power: Some(22), independent: Some(112), ..none },
-            (1, 4) => Self { energy: Some(24), mi300: Some(40), ..mi300 },
-            (1, 5) => Self { energy: Some(56), mi300: Some(72), ..mi300 },
-            // Until Linux 6.13 with `throttle_status` in front of the sums, and without partitions.
-            (1, 6) if size < 1664 => Self { energy: Some(16), counter: Some(32), sums: Some(72), ..mi300 },
-            (1, 6) => Self { energy: Some(16), counter: Some(32), sums: Some(68), partitions: Some(312), ..mi300 },
-            (1, 7 | 8) => {
+        Some(match (format, content, size) {
+            (1, 0, 80) => Self { activity: Some(28), power: Some(34), ..none },
+            (1, 1, 96) | (1, 2, 104) => Self { activity: Some(16), power: Some(22), ..none },
+            (1, 3, 120) => Self { activity: Some(16), power: Some(22), independent: Some(112), ..none },
+            (1, 4, 288) => Self { energy: Some(24), mi300: Some(40), ..mi300 },
+            (1, 5, 360) => Self { energy: Some(88), mi300: Some(104), ..mi300 },
+            // The first one, with the activity of the engines for pictures, and without partitions.
+            (1, 6, 384) => Self { energy: Some(88), counter: Some(104), sums: Some(144), ..mi300 },
+            (1, 6, 1664) => {
+                Self { energy: Some(16), counter: Some(32), sums: Some(68), partitions: Some(312), ..mi300 }
+            }
+            // 1.8 with four or five sums for each partition.
+            (1, 7, 2208) | (1, 8, 3360 | 3872) => {
                 Self { energy: Some(24), counter: Some(40), sums: Some(76), partitions: Some(344), ..mi300 }
             }
-            (2, 2..=4) => Self { independent: Some(120), ..none },
+            (2, 2, 128) | (2, 3, 152) | (2, 4, 168) => Self { independent: Some(120), ..none },
             _ => return None,
         })
     }
@@ -253,8 +256,8 @@ mod tests {
             (1, 2, 104),
             (1, 3, 120),
             (1, 4, 288),
-            (1, 5, 328),
-            (1, 6, 312),
+            (1, 5, 360),
+            (1, 6, 384),
             (1, 6, 1664),
             (1, 7, 2208),
             (1, 8, 3360),

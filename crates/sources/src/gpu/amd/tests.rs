@@ -257,11 +257,13 @@ fn a_partition_has_its_own_memory_and_only_its_own_activity() {
             format!("heap_type 1\nsize_in_bytes {}\n", 96 * GIB),
         );
     }
+    machine.holds(70, 41, 3 * GIB).holds(71, 41, 4 * GIB);
     let seen = machine.read();
     assert_eq!(seen.len(), 2);
     assert_eq!(seen[1].name.as_deref(), Some("AMD Instinct MI300X, partition 1"));
     assert_eq!((&*seen[1].files[0], seen[1].memory_total_bytes), ("/dev/dri/renderD129", Some(96 * GIB)));
-    assert_eq!((seen[1].utilization_pct, seen[1].memory_used_bytes), (None, None), "the whole GPU's are not its own");
+    assert_eq!(seen[1].utilization_pct, None, "the whole GPU's is not its own");
+    assert_eq!(seen.iter().map(|gpu| gpu.memory_used_bytes).collect::<Vec<_>>(), [Some(0), Some(7 * GIB)]);
 }
 
 #[test]
@@ -271,7 +273,9 @@ fn the_memory_of_an_apu_is_what_is_set_aside_and_what_it_maps() {
         0,
         &[("mem_info_gtt_total", "51539607552\n"), ("mem_info_gtt_used", "1073741824\n"), ("max_link_width", "16\n")],
     );
-    machine.node(0, 9, 0, "cpu_cores_count 16\nsimd_count 80\ndrm_render_minor 128\n");
+    let table = [&[168, 0, 2, 4], &[0xff; 164][..]].concat();
+    write(&machine.device(0).join("gpu_metrics"), table);
+    machine.node(0, 9, 0, "simd_count 80\nsimd_per_cu 2\ndrm_render_minor 128\n");
     let [gpu] = &machine.read()[..] else { panic!() };
     assert!(gpu.integrated && !gpu.for_display);
     assert_eq!(gpu.memory_used_bytes, Some(101 * GIB));

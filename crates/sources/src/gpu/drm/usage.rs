@@ -25,10 +25,11 @@ pub(super) struct DrmUsage {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Engine {
     pub name: Vec<u8>,
-    /// Nanoseconds, or cycles where `total` is known.
-    pub busy: u64,
-    /// Cycles of the engine altogether.
-    pub total: Option<u64>,
+    /// Nanoseconds of work.
+    pub busy_ns: Option<u64>,
+    /// Cycles of work, and of the engine altogether.
+    pub cycles: Option<u64>,
+    pub total_cycles: Option<u64>,
     /// Engines of this kind.
     pub capacity: u64,
 }
@@ -48,13 +49,11 @@ impl DrmUsage {
                     if let Some(name) = key.strip_prefix(b"engine-capacity-") {
                         usage.engine(name, |engine| engine.capacity = number(value).unwrap_or(1).max(1));
                     } else if let Some(name) = key.strip_prefix(b"engine-") {
-                        let busy = Fields::new(value).number();
-                        usage.engine(name, |engine| engine.busy = busy.unwrap_or(engine.busy));
+                        usage.engine(name, |engine| engine.busy_ns = Fields::new(value).number());
                     } else if let Some(name) = key.strip_prefix(b"total-cycles-") {
-                        usage.engine(name, |engine| engine.total = number(value));
+                        usage.engine(name, |engine| engine.total_cycles = number(value));
                     } else if let Some(name) = key.strip_prefix(b"cycles-") {
-                        let busy = number(value);
-                        usage.engine(name, |engine| engine.busy = busy.unwrap_or(engine.busy));
+                        usage.engine(name, |engine| engine.cycles = number(value));
                     } else if let Some(region) = key.strip_prefix(b"resident-") {
                         let sum = if is_own(region) { &mut own } else { &mut host };
                         add(sum, bytes_of(value));
@@ -85,17 +84,26 @@ impl DrmUsage {
         }
     }
 
-    /// Share of the time since an earlier reading in which the client's busiest kind of engine worked, 0–1.
+    /// Whether two files, or one at two times, are those of one client.
+    pub fn is_same_client(&self, other: &Self) -> bool {
+        (self.client, &self.pci) == (other.client, &other.pci)
+    }
+
+    /// Share of the time since an earlier reading in which the client's busiest kind of engine worked, 0–1. `None` if only cycles are
+    /// counted and none was added: before Linux 6.16, xe counts a context when it leaves the engine, which may take long.
     pub fn busy_since(&self, before: &Self, passed_ns: u64) -> Option<f64> {
         let share = |engine: &Engine| {
             let old = before.engines.iter().find(|old| old.name == engine.name)?;
-            let passed = match (engine.total, old.total) {
-                (Some(now), Some(then)) => now.checked_sub(then)?,
-                _ => passed_ns,
+            // A counter may run backwards for a moment (the document, on `drm-engine-*`).
+            let (busy, passed) = match (engine.busy_ns, old.busy_ns) {
+                (Some(now), Some(then)) => (now.saturating_sub(then), passed_ns),
+                _ => {
+                    let busy = engine.cycles?.saturating_sub(old.cycles?);
+                    (busy, engine.total_cycles?.checked_sub(old.total_cycles?)?)
+                }
             };
-            // A counter may stand still or run backwards for a moment (the document, on `drm-engine-*`).
-            let busy = engine.busy.saturating_sub(old.busy) as f64;
-            (passed > 0).then(|| (busy / passed as f64 / engine.capacity as f64).clamp(0.0, 1.0))
+            let is_known = passed > 0 && (busy > 0 || engine.busy_ns.is_some());
+            is_known.then(|| (busy as f64 / passed as f64 / engine.capacity as f64).clamp(0.0, 1.0))
         };
         self.engines.iter().filter_map(share).reduce(f64::max)
     }
@@ -153,6 +161,8 @@ mod tests {
         let busy = DrmUsage::parse(later.as_bytes()).unwrap().busy_since(&before, 1).unwrap();
         assert!((busy - 0.5).abs() < 1e-9, "four engines, each half of the time: {busy}");
         assert_eq!(before.busy_since(&before, 5), None, "no cycle has passed");
+        let stalled = String::from_utf8_lossy(XE).replace("s:\t1000", "s:\t5000");
+        assert_eq!(DrmUsage::parse(stalled.as_bytes()).unwrap().busy_since(&before, 5), None, "none was counted");
     }
 
     #[test]
@@ -166,6 +176,15 @@ mod tests {
         assert_eq!(at(0).memory_bytes, Some(64 << 10));
         assert_eq!(at(750).busy_since(&at(0), 1000), Some(0.75));
         assert_eq!(at(0).busy_since(&at(750), 1000), Some(0.0), "backwards");
+    }
+
+    #[test]
+    fn nanoseconds_win_over_cycles_without_a_total() {
+        let at = |ns: u64| {
+            let text = format!("drm-client-id: 9\ndrm-engine-fragment: {ns} ns\ndrm-cycles-fragment: {}\n", ns / 2);
+            DrmUsage::parse(text.as_bytes()).unwrap()
+        };
+        assert_eq!(at(500).busy_since(&at(0), 1000), Some(0.5));
     }
 
     #[test]
