@@ -9,9 +9,9 @@ use super::GpuChoice;
 use trainmon_sample::{GpuReading, GpuSample, JobSample, ProcessSample};
 
 /// A GPU on which less than this is in use holds no model, if another one holds more; an idle MI300X shows 0.3 GiB. Bytes.
-const NEXT_TO_NOTHING: u64 = 1 << 30;
+const NO_MODEL: u64 = 1 << 30;
 /// The same of the job's own memory.
-const OWN_NEXT_TO_NOTHING: u64 = 64 << 20;
+const OWN_NO_MODEL: u64 = 64 << 20;
 
 /// How the job's GPUs were identified.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -101,8 +101,8 @@ pub(crate) fn attached(
         let gpu = of(position).filter(|gpu| !gpu.files.is_empty())?;
         if link == GpuLink::Processes { own(gpu) } else { gpu.memory_used_bytes }
     };
-    let little = if link == GpuLink::Processes { OWN_NEXT_TO_NOTHING } else { NEXT_TO_NOTHING };
-    if found.iter().filter_map(held).any(|bytes| bytes >= NEXT_TO_NOTHING) {
+    let little = if link == GpuLink::Processes { OWN_NO_MODEL } else { NO_MODEL };
+    if found.iter().filter_map(held).any(|bytes| bytes >= NO_MODEL) {
         found.retain(|position| held(position).is_none_or(|bytes| bytes >= little));
     }
     (link, found)
