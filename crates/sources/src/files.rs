@@ -8,6 +8,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use super::fields::number;
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
 use rustix::io::{Errno, pread};
 
@@ -232,6 +233,11 @@ pub fn read_once(path: impl AsRef<Path>, limit: usize) -> Result<Vec<u8>, ReadFa
     let length = KeptFile::open(path)?.read_up_to(&mut buffer, limit)?.len();
     buffer.truncate(length);
     Ok(buffer)
+}
+
+/// The number that is all of a short file.
+pub(crate) fn number_in(path: &Path) -> Option<u64> {
+    number(read_once(path, 64).ok()?.trim_ascii())
 }
 
 /// The numbers among the names in a folder: PIDs or TIDs.

@@ -45,7 +45,6 @@ pub fn open(options: &SourceOptions) -> Result<Box<dyn GpuReader>, SourceStatus>
         match discover(options) {
             Ok(vendor) => vendors.push(vendor),
             Err(status) if status.state == SourceState::Absent => none = none.or(Some(status)),
-
             Err(status) => return Err(status),
         }
     }

@@ -133,7 +133,8 @@ fn narrow(value: u64) -> Option<u32> {
     u32::try_from(value).ok()
 }
 
-fn percent(share: f64) -> u32 {
+/// A share as whole percent.
+pub(crate) fn percent(share: f64) -> u32 {
     (share.clamp(0.0, 1.0) * 100.0).round() as u32
 }
 

@@ -6,16 +6,17 @@
 //! No driver tells the GPU's use as a whole in the same way, so it is the sum over the processes that trainmon may see, and the reading
 //! says so. Without a process on it, nothing is known of a GPU's use.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use usage::DrmUsage;
 
-use crate::fields::{lines, number};
-use crate::files::{KeptFile, numbers_in, read_once};
+use crate::fields::lines;
+use crate::files::{KeptFile, number_in, numbers_in, read_once};
 use crate::gpu_reader::Vendor;
 use crate::links::each_link;
+use crate::simulated_gpu::percent;
 use crate::{Roots, SourceOptions};
 use trainmon_sample::gpu::GpuProcess;
 use trainmon_sample::{GpuReading, SourceState, SourceStatus};
@@ -140,9 +141,9 @@ impl DrmGpus {
         }
     }
 
-    /// What processes do on each GPU.
-    fn users(&mut self, now_ns: u64) -> HashMap<Vec<u8>, Vec<(u32, ProcessDrmUse)>> {
-        let mut users: HashMap<Vec<u8>, Vec<(u32, ProcessDrmUse)>> = HashMap::new();
+    /// What processes do on each GPU, by PID.
+    fn users(&mut self, now_ns: u64) -> HashMap<Vec<u8>, BTreeMap<u32, ProcessDrmUse>> {
+        let mut users: HashMap<Vec<u8>, BTreeMap<u32, ProcessDrmUse>> = HashMap::new();
         let buffer = &mut self.buffer;
         // With more clients than are read, the sum is not the GPU's.
         let all_are_read = self.clients.len() < MOST_CLIENTS;
@@ -150,19 +151,11 @@ impl DrmGpus {
             let now = client.file.read_up_to(buffer, FDINFO_BYTES).ok().and_then(DrmUsage::parse);
             let Some(now) = now.filter(|now| now.is_same_client(&client.from.0)) else { return false };
             let (before, then_ns) = &client.from;
-            let busy = now.busy_since(before, now_ns.saturating_sub(*then_ns)).filter(|_| all_are_read);
-            let of_gpu = users.entry(now.pci.clone()).or_default();
-            let place = of_gpu.iter().position(|(pid, _)| *pid == client.pid).unwrap_or(of_gpu.len());
-            if place == of_gpu.len() {
-                of_gpu.push((client.pid, ProcessDrmUse::default()));
-            }
-            if let Some((_, user)) = of_gpu.get_mut(place) {
-                user.busy = sum(user.busy, busy);
-                user.memory_bytes = match (user.memory_bytes, now.memory_bytes) {
-                    (Some(sum), Some(more)) => Some(sum.saturating_add(more)),
-                    (known, more) => known.or(more),
-                };
-            }
+            let passed_ns = now_ns.saturating_sub(*then_ns);
+            let busy = if all_are_read { now.busy_since(before, passed_ns) } else { None };
+            let user = users.entry(now.pci.clone()).or_default().entry(client.pid).or_default();
+            user.busy = user.busy.into_iter().chain(busy).reduce(|sum, more| sum + more);
+            user.memory_bytes = user.memory_bytes.into_iter().chain(now.memory_bytes).reduce(u64::saturating_add);
             // Cycles that are not counted yet will be, and belong to the time from here on.
             if busy.is_some() || now.engines.len() != before.engines.len() {
                 client.from = (now, now_ns);
@@ -174,19 +167,19 @@ impl DrmGpus {
 }
 
 impl DrmCard {
-    fn reading(&self, users: Vec<(u32, ProcessDrmUse)>) -> GpuReading {
+    fn reading(&self, users: BTreeMap<u32, ProcessDrmUse>) -> GpuReading {
         if read_once(&self.runtime_status, 64).is_ok_and(|status| status.trim_ascii() == b"suspended") {
             return GpuReading { asleep: true, ..self.facts.clone() };
         }
-        let busy = users.iter().map(|(_, user)| user.busy).reduce(sum).flatten();
-        let memory = users.iter().filter_map(|(_, user)| user.memory_bytes).reduce(u64::saturating_add);
+        let busy = users.values().filter_map(|user| user.busy).reduce(|sum, more| sum + more);
+        let memory = users.values().filter_map(|user| user.memory_bytes).reduce(u64::saturating_add);
         let process = |(pid, user): (u32, ProcessDrmUse)| GpuProcess {
             pid,
             memory_bytes: user.memory_bytes,
             sm_utilization_pct: user.busy.map(percent),
             compute: true,
         };
-        let microjoules = self.energy.as_ref().and_then(|path| number::<u64>(read_once(path, 64).ok()?.trim_ascii()));
+        let microjoules: Option<u64> = self.energy.as_deref().and_then(number_in);
         GpuReading {
             utilization_pct: busy.map(percent),
             memory_used_bytes: memory,
@@ -229,8 +222,7 @@ fn card(minor: u32, folder: &Path) -> Option<DrmCard> {
         value("PCI_ID=").map(|id| format!(" {}", String::from_utf8_lossy(id).to_lowercase())).unwrap_or_default();
     let monitor =
         std::fs::read_dir(folder.join("hwmon")).into_iter().flatten().flatten().next().map(|entry| entry.path());
-    let limit =
-        monitor.as_ref().and_then(|path| number::<u64>(read_once(path.join("power1_max"), 64).ok()?.trim_ascii()));
+    let limit: Option<u64> = monitor.as_ref().and_then(|path| number_in(&path.join("power1_max")));
     // Intel's in the chip with the CPUs have this address, and those that are not on PCI are such ones too.
     let integrated = pci.is_empty() || pci.starts_with(b"0000:00:02.");
     let facts = GpuReading {
@@ -244,15 +236,4 @@ fn card(minor: u32, folder: &Path) -> Option<DrmCard> {
     };
     let energy = monitor.map(|path| path.join("energy1_input"));
     Some(DrmCard { pci, facts, runtime_status: folder.join("power/runtime_status"), energy })
-}
-
-fn sum(one: Option<f64>, other: Option<f64>) -> Option<f64> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(one + other),
-        _ => one.or(other),
-    }
-}
-
-fn percent(share: f64) -> u32 {
-    (share.clamp(0.0, 1.0) * 100.0).round() as u32
 }

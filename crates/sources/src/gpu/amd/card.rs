@@ -179,18 +179,17 @@ impl Card {
             self.files = Files::new(folder);
             self.metrics = None;
         }
-        // The table of an APU has another format; MI300A has that of a card.
-        let format = read_once(folder.join("gpu_metrics"), SYSFS_PAGE).ok().and_then(|table| table.get(2).copied());
-        let is_apu = matches!(format, Some(2 | 3)) || short(folder, "device").as_deref() == Some(MI300A);
-        facts.integrated |= is_apu;
-        facts.for_display = facts.integrated && self.compute_units < LEAST_COMPUTE_UNITS;
-        let is_apu = facts.integrated;
         let value = |name: &str| short(folder, name).and_then(|value| number::<u64>(&value));
         let monitor = monitor(folder);
         let sensor = |name: &str| short(&monitor, name).and_then(|value| number::<u64>(&value));
         if facts.memory_total_bytes.is_none() {
+            // The table of an APU has another format; MI300A has that of a card.
+            let table = read_once(folder.join("gpu_metrics"), SYSFS_PAGE).unwrap_or_default();
+            facts.integrated =
+                matches!(table.get(2), Some(2 | 3)) || short(folder, "device").as_deref() == Some(MI300A);
+            facts.for_display = facts.integrated && self.compute_units < LEAST_COMPUTE_UNITS;
             let own = value("mem_info_vram_total");
-            let mapped = if is_apu { value("mem_info_gtt_total") } else { None };
+            let mapped = if facts.integrated { value("mem_info_gtt_total") } else { None };
             let of_partition = self.partition.map(|(_, bytes)| bytes);
             let total = of_partition.unwrap_or_else(|| own.map(|own| own.saturating_add(mapped.unwrap_or(0))));
             facts.memory_total_bytes = total.and_then(|total| believed::memory(0, total).1);
@@ -198,6 +197,7 @@ impl Card {
         facts.sm_clock_max_mhz = facts.sm_clock_max_mhz.or_else(|| highest_mhz(folder, "pp_dpm_sclk"));
         facts.memory_clock_max_mhz = facts.memory_clock_max_mhz.or_else(|| highest_mhz(folder, "pp_dpm_mclk"));
         // The link of an APU is inside the chip.
+        let is_apu = facts.integrated;
         let link = |name: &str| if is_apu { None } else { short(folder, name) };
         let width = |name: &str| link(name).and_then(|value| number(&value)).and_then(within(believed::PCIE_WIDTH));
         facts.pcie_generation_max = link("max_link_speed").as_deref().and_then(generation);

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use super::super::plausible;
 use crate::fields::{keyed_number, number};
-use crate::files::{numbers_in, read_once};
+use crate::files::{number_in, numbers_in, read_once};
 use trainmon_sample::gpu::GpuProcess;
 
 /// How often the memory of processes is read unless processes come or go, nanoseconds.
@@ -89,8 +89,7 @@ impl KfdProcesses {
         for pid in &self.pids {
             let folder = self.folder.join(pid.to_string());
             for gpu_id in &self.gpu_ids {
-                let memory = read_once(folder.join(format!("vram_{gpu_id}")), 64).ok();
-                let memory_bytes = memory.and_then(|text| number(text.trim_ascii())).unwrap_or(0);
+                let memory_bytes = number_in(&folder.join(format!("vram_{gpu_id}"))).unwrap_or(0);
                 // The runtime opens all GPUs, and holds nothing on those that the process does not use.
                 if memory_bytes > 0 {
                     let process = GpuProcess {
@@ -114,8 +113,9 @@ impl KfdProcesses {
                 processes.iter().map(|process| self.compute_units(process.pid, gpu_id)).collect();
             let held = held.unwrap_or_default();
             let all = held.iter().fold(0, |sum: u64, units| sum.saturating_add(*units));
-            for (process, units) in processes.iter_mut().zip(held).filter(|_| all > 0) {
-                process.sm_utilization_pct = Some((f64::from(pct) * units as f64 / all as f64).round() as u32);
+            for (process, units) in processes.iter_mut().zip(held) {
+                let part = f64::from(pct) * units as f64 / all as f64;
+                process.sm_utilization_pct = if all > 0 { Some(part.round() as u32) } else { None };
             }
         }
         processes
@@ -123,7 +123,6 @@ impl KfdProcesses {
 
     /// The compute units that a process holds at this moment.
     fn compute_units(&self, pid: u32, gpu_id: u32) -> Option<u64> {
-        let file = self.folder.join(pid.to_string()).join(format!("stats_{gpu_id}/cu_occupancy"));
-        number(read_once(file, 64).ok()?.trim_ascii())
+        number_in(&self.folder.join(pid.to_string()).join(format!("stats_{gpu_id}/cu_occupancy")))
     }
 }

@@ -56,7 +56,7 @@ impl DrmUsage {
                         usage.engine(name, |engine| engine.cycles = number(value));
                     } else if let Some(region) = key.strip_prefix(b"resident-") {
                         let sum = if is_own(region) { &mut own } else { &mut host };
-                        add(sum, bytes_of(value));
+                        *sum = (*sum).into_iter().chain(bytes_of(value)).reduce(u64::saturating_add);
                     }
                 }
             }
@@ -130,12 +130,6 @@ fn bytes_of(value: &[u8]) -> Option<u64> {
         Some(b"MiB") => 1 << 20,
         Some(_) => return None,
     })
-}
-
-fn add(sum: &mut Option<u64>, more: Option<u64>) {
-    if let Some(more) = more {
-        *sum = Some(sum.unwrap_or(0).saturating_add(more));
-    }
 }
 
 #[cfg(test)]
