@@ -141,7 +141,7 @@ fn a_window_of(py_spy: &Path, python: &Path) {
     let took = begun.elapsed();
     over.store(true, Ordering::Relaxed);
     let states = watcher.join().unwrap();
-    let window = window.unwrap().unwrap();
+    let window = window.unwrap().unwrap().window;
 
     assert!(!states.contains(&'T') && !states.contains(&'t'), "{states:?}");
     assert_eq!(window.process, id);

@@ -22,6 +22,11 @@ while [ $# -gt 0 ]; do
 done
 case $mode in
     document) echo "py-spy> Wrote it"; cat "$here/document" > "$output" ;;
+    busy) # Some tenths of a second of CPU time.
+        i=0
+        while [ $i -lt 1500000 ]; do i=$((i + 1)); done
+        cat "$here/document" > "$output"
+        ;;
     nothing) ;;
     words) cat "$here/document" >&2; exit 1 ;;
     hang) exec sleep 600 ;;

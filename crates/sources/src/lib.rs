@@ -19,6 +19,7 @@ pub mod gpu;
 mod gpu_reader;
 pub mod hidepid;
 pub mod host;
+pub mod interpreter;
 pub mod job;
 pub mod job_rights;
 mod kernel_log;

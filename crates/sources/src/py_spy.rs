@@ -1,13 +1,16 @@
 //! Python stacks of a running process, through the external program py-spy. Blocking: run it on a thread of its own.
 //!
 //! Always in py-spy's non-blocking mode, which reads the target's memory and never stops it. One window is one run of
-//! py-spy; costs and failures were measured for 0.3.14 to 0.4.3.
+//! py-spy; costs and failures were measured for 0.3.14 to 0.4.3. Where it cannot read a process, Python 3.15 and later have a reader
+//! of their own ([`own_reader`]).
 
 pub mod child;
 pub mod collapsed;
 pub mod find;
 mod install;
 mod locals;
+mod own_reader;
+mod reader;
 pub mod refusal;
 mod source_lines;
 mod supervisor;
@@ -17,17 +20,17 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+pub use reader::{StackReader, TakenWindow};
 pub use refusal::Refusal;
 pub use supervisor::{run_part, supervise_with};
 
 use super::clock::monotonic_ns;
-use super::job_rights::JobRights;
-use super::process::{main_tids, stat_of};
-use super::secrets;
-use child::{ChildEnding, Ran};
+use super::process::main_tids;
+use child::ChildEnding;
 use find::TrustedProgram;
+use reader::ReaderProgram;
 use trainmon_base::trust;
-use trainmon_sample::{LocalsSample, ProcessId, SourceState, StackWindow};
+use trainmon_sample::{LocalsSample, ProcessId, SourceState};
 
 /// How long `--version` may take; a shell wrapper (pyenv) takes a few tenths of a second.
 const VERSION_TIME: Duration = Duration::from_secs(2);
@@ -41,7 +44,7 @@ const OLDEST: (u32, u32, u32) = (0, 3, 6);
 /// The py-spy program, ready to run.
 #[derive(Debug)]
 pub struct PySpy {
-    program: TrustedProgram,
+    program: ReaderProgram,
     /// Its version (`0.4.3`).
     pub version: String,
 }
@@ -108,7 +111,7 @@ impl PySpy {
 
     /// The program's path.
     pub fn path(&self) -> &Path {
-        &self.program.path
+        &self.program.program.path
     }
 
     fn try_program(program: TrustedProgram) -> Result<Self, Refusal> {
@@ -136,7 +139,8 @@ impl PySpy {
             let (major, minor, patch) = OLDEST;
             return Err(absent(format!("{name} is version {version}, older than {major}.{minor}.{patch}")));
         }
-        Ok(Self { version: version.to_owned(), program })
+        let version = version.to_owned();
+        Ok(Self { version, program: ReaderProgram { program, name: find::NAME, refuse: Refusal::of_words } })
     }
 
     /// Samples one process for some seconds. `None` if `stop` was set meanwhile, which is noticed within about 40 ms.
@@ -151,7 +155,7 @@ impl PySpy {
         seconds: u32,
         rate_hz: u32,
         stop: &AtomicBool,
-    ) -> Result<Option<StackWindow>, Refusal> {
+    ) -> Result<Option<TakenWindow>, Refusal> {
         let (seconds, rate_hz) = (seconds.max(1), rate_hz.max(1));
         let (duration, rate, pid) = (seconds.to_string(), rate_hz.to_string(), process.pid.to_string());
         let arguments = [
@@ -171,25 +175,7 @@ impl PySpy {
             "--pid",
             &pid,
         ];
-        let time_out = Duration::from_secs(u64::from(seconds)).saturating_add(EXTRA_TIME);
-        let folder = proc_root.join(pid.as_str());
-        let rights = JobRights::find(&folder);
-        let Some(ran) = self.run(proc_root, process, &arguments, time_out, stop)? else { return Ok(None) };
-        let document = ran.document().unwrap_or_default();
-        let window = collapsed::parse(&document, process, &main_tids(proc_root, process));
-        let no_stacks = || Refusal::passing(SourceState::Absent, "py-spy returned no stacks");
-        let mut window = window.ok_or_else(no_stacks)?;
-        if window.threads.is_empty() {
-            let nothing = Refusal::passing(SourceState::Absent, format!("py-spy got no sample of process {pid}"));
-            return Err(if state(proc_root, process).is_none() { Refusal::gone(process) } else { nothing });
-        }
-        // If they changed meanwhile, it is unclear whose code the frames show.
-        if let Some(rights) = rights.filter(|rights| JobRights::find(&folder).as_ref() == Some(rights)) {
-            source_lines::fill(&mut window, proc_root, &rights);
-        }
-        // Only now, because the lines are found by the files' real names.
-        secrets::mask(&mut window);
-        Ok(Some(window))
+        self.program.window(proc_root, process, &arguments, seconds, stop)
     }
 
     /// Reads the whole numbers among the local variables of one process, once. `None` if `stop` was set meanwhile.
@@ -205,49 +191,10 @@ impl PySpy {
         let pid = process.pid.to_string();
         let arguments = ["dump", "--nonblocking", "--locals", "--json", "--pid", &pid];
         let began_ns = monotonic_ns();
-        let Some(ran) = self.run(proc_root, process, &arguments, EXTRA_TIME, stop)? else { return Ok(None) };
+        let Some(ran) = self.program.run(proc_root, process, &arguments, EXTRA_TIME, stop)? else { return Ok(None) };
         let document = ran.out(locals::LARGEST_LOCALS as u64);
         let read = locals::parse(document.as_bytes(), process, &main_tids(proc_root, process), began_ns);
         read.map(Some).ok_or_else(|| Refusal::passing(SourceState::Absent, "py-spy returned no variables"))
-    }
-
-    /// Runs py-spy on a process. `None` if `stop` was set meanwhile.
-    fn run(
-        &self,
-        proc_root: &Path,
-        process: ProcessId,
-        arguments: &[&str],
-        time_out: Duration,
-        stop: &AtomicBool,
-    ) -> Result<Option<Ran>, Refusal> {
-        let pid = process.pid;
-        let before = state(proc_root, process).ok_or_else(|| Refusal::gone(process))?;
-        let ran = child::run(&self.program, arguments, time_out, collapsed::LARGEST_STACKS as u64, stop);
-        let after = state(proc_root, process);
-        if is_stopped(after) && !is_stopped(Some(before)) {
-            let reason = format!("process {pid} was stopped while py-spy read it, so py-spy no longer reads it");
-            return Err(Refusal::lasting(SourceState::Denied, reason).fixed_by(format!("kill -CONT {pid}")));
-        }
-        let ran = ran.map_err(|error| {
-            Refusal::passing(SourceState::Absent, format!("cannot start {}: {error}", shown(self.path())))
-        })?;
-        match ran.ending {
-            ChildEnding::Stopped => Ok(None),
-            ChildEnding::TimedOut => {
-                let reason = format!("py-spy took longer than {} s", time_out.as_secs());
-                Err(Refusal::passing(SourceState::Hung, reason))
-            }
-            ChildEnding::TooMuch => Err(Refusal::passing(SourceState::Absent, "py-spy wrote more than 16 MiB")),
-            ChildEnding::Exited(status) if !status.success() => {
-                if after.is_none() {
-                    return Err(Refusal::gone(process));
-                }
-                let words = ran.err(MESSAGES);
-                let words = if words.trim().is_empty() { format!("it ended with {status}") } else { words };
-                Err(Refusal::of_words(&words, proc_root, process))
-            }
-            ChildEnding::Exited(_) => Ok(Some(ran)),
-        }
     }
 }
 
@@ -257,17 +204,6 @@ fn version_of(said: &str) -> Option<(&str, (u32, u32, u32))> {
     let version = version.get(..version.len().min(32))?;
     let mut numbers = version.split(|c: char| !c.is_ascii_digit()).map_while(|number| number.parse().ok());
     Some((version, (numbers.next()?, numbers.next()?, numbers.next().unwrap_or(0))))
-}
-
-/// State letter of the process; `None` if it has ended or its PID belongs to another one.
-fn state(proc_root: &Path, process: ProcessId) -> Option<char> {
-    let stat = stat_of(proc_root, process.pid)?;
-    (stat.start_ticks == process.start_ticks && stat.is_alive()).then_some(stat.state)
-}
-
-/// Whether it is stopped by a signal or held by a debugger.
-fn is_stopped(state: Option<char>) -> bool {
-    matches!(state, Some('T' | 't'))
 }
 
 fn shown(path: &Path) -> String {

@@ -6,7 +6,7 @@
 //!              processes, the host and the cgroup (kernel memory: these reads do not block)
 //!  tm-gpu …    one for each `AskedSource` of `sources`: NVML, disks and mounts. Read once a tick, one call
 //!              at a time, never waited for longer than a moment
-//!  tm-stacks   py-spy, one run after another, as often as needed
+//!  tm-stacks   py-spy (or what replaces it), one run after another, as often as needed
 //!  tm-counts   how far the training processes' loops have come, in the memory of their Python
 //!  tm-hosts    the host's other processes, while they are shown
 //!  tm-ending   sleeps until the job ends, and reads how it did
@@ -20,6 +20,7 @@
 //!  Collector::next() assembles a `Sample`, on the caller's (async) thread
 //! ```
 
+mod budget;
 mod counts;
 mod effort;
 mod ending;

@@ -1,17 +1,19 @@
-//! The stacks thread: whose stacks py-spy takes next, and how long it pauses in between.
+//! The stacks thread: whose stacks are taken next, and how long it pauses in between.
 //!
 //! One run at a time, of one process. The training process and the workers take turns; among the workers, the least
 //! sampled one comes next. The caller sets the length of the pause: a new or doubtful verdict needs many windows, a
-//! settled one few. If neither torch's loader nor `counts` counts a training process's steps, its local variables are read before
+//! settled one few. Above its share of CPU time (`budget`) it pauses longer, and says so. If neither torch's loader nor `counts` counts a training process's steps, its local variables are read before
 //! and after each window: the loop's own counter may be among them.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use super::budget::{Budget, SHARE};
 use super::{CollectorOptions, Shared, rest};
-use trainmon_sample::{JobSample, ProcessId, ProcessRole, ProcessSample, SourceState, SourceStatus, StackWindow};
-use trainmon_sources::py_spy::{PySpy, Refusal};
+use trainmon_base::text::format::duration;
+use trainmon_sample::{JobSample, ProcessId, ProcessRole, ProcessSample, SourceState, SourceStatus};
+use trainmon_sources::py_spy::{Refusal, StackReader, TakenWindow};
 
 /// Length of a window, seconds: py-spy takes whole seconds.
 const WINDOW_S: u32 = 1;
@@ -28,12 +30,15 @@ const WINDOWS_A_TICK: u32 = 8;
 /// A worker that has used less CPU time than this since it was last sampled, and has read nothing, is idle; clock ticks
 /// of 10 ms. torch's workers use 0.1 ms every 5 s while they wait for work.
 const IDLE_TICKS: u64 = 5;
+/// A pause from this length on is told.
+const TOLD: Duration = Duration::from_secs(5);
 /// Pause if there is nothing to wait for except the next tick.
 const STEP: Duration = Duration::from_millis(50);
 
 /// Takes stacks until `stop`.
 pub(super) fn watch(shared: &Shared) {
-    let mut taker = StacksTaker { shared, turns: Turns::default(), py_spy: None, failures: 0, execs: 0 };
+    let (turns, budget, last) = (Turns::default(), Budget::default(), Instant::now());
+    let mut taker = StacksTaker { shared, turns, reader: None, failures: 0, execs: 0, budget, last };
     while !shared.stop.load(Ordering::Relaxed) {
         if !taker.step() {
             return;
@@ -45,11 +50,15 @@ pub(super) fn watch(shared: &Shared) {
 struct StacksTaker<'a> {
     shared: &'a Shared,
     turns: Turns,
-    py_spy: Option<PySpy>,
+    /// Found with the first process.
+    reader: Option<StackReader>,
     /// Failures in a row.
     failures: u32,
     /// How many times the attached process had executed another program.
     execs: u32,
+    budget: Budget,
+    /// When the last look began.
+    last: Instant,
 }
 
 impl StacksTaker<'_> {
@@ -67,7 +76,7 @@ impl StacksTaker<'_> {
         let execs = execs(&job);
         if execs != self.execs {
             // What was found out belongs to other programs.
-            (self.turns, self.py_spy, self.execs) = (Turns::default(), None, execs);
+            (self.turns, self.reader, self.execs) = (Turns::default(), None, execs);
         }
         let (ranks, mut workers) = (of_role(&job, ProcessRole::Rank), of_role(&job, ProcessRole::Worker));
         if effort.answer() {
@@ -79,15 +88,19 @@ impl StacksTaker<'_> {
             return true;
         };
         self.turns.note_taken(&job, process);
+        let began = Instant::now();
         let of_rank = ranks.contains(&process);
         match self.record(process, of_rank, rate_hz) {
             Ok(None) => false,
-            Ok(Some(window)) => {
+            Ok(Some(TakenWindow { window, cpu })) => {
                 self.failures = 0;
                 latest.values().stacks.add(window);
                 // A second reading at a known distance: some counters restart every few seconds.
                 self.read_locals(process, of_rank);
-                self.rest();
+                self.budget.spend(began - self.last, cpu);
+                self.last = began;
+                let pause = self.pause(process, cpu);
+                self.rest(pause);
                 true
             }
             Err(refusal) => self.refused(process, of_rank, refusal),
@@ -95,15 +108,47 @@ impl StacksTaker<'_> {
     }
 
     /// A window of a process, preceded by its local variables. `None` if `stop` was set meanwhile.
-    fn record(&mut self, process: ProcessId, of_rank: bool, rate_hz: u32) -> Result<Option<StackWindow>, Refusal> {
+    fn record(&mut self, process: ProcessId, of_rank: bool, rate_hz: u32) -> Result<Option<TakenWindow>, Refusal> {
         let Shared { options, stop, .. } = self.shared;
         let proc_root = &options.sources.roots.proc;
-        if self.py_spy.is_none() {
-            self.py_spy = Some(PySpy::find(proc_root, process, options.py_spy.as_deref())?);
+        if self.reader.is_none() {
+            self.reader = Some(StackReader::find(proc_root, process, options.py_spy.as_deref())?);
         }
         self.read_locals(process, of_rank);
-        let window = self.py_spy.as_ref().map(|found| found.record(proc_root, process, WINDOW_S, rate_hz, stop));
-        window.unwrap_or(Ok(None))
+        let Some(reader) = &self.reader else { return Ok(None) };
+        let refusal = match reader.record(proc_root, process, WINDOW_S, rate_hz, stop) {
+            Err(refusal) if refusal.status.state == SourceState::Absent => refusal,
+            taken => return taken,
+        };
+        // The other one may succeed. If neither does, what py-spy said stands.
+        let Some(other) = reader.instead(proc_root, process) else { return Err(refusal) };
+        let taken = other.record(proc_root, process, WINDOW_S, rate_hz, stop).map_err(|_| refusal);
+        if taken.is_ok() {
+            self.reader = Some(other);
+        }
+        taken
+    }
+
+    /// How long to pause after a window that took so much CPU time. A long pause is told, unless the process's own Python can take
+    /// over: it is a cheaper reader.
+    fn pause(&mut self, process: ProcessId, cpu: Duration) -> Duration {
+        let Shared { options, latest, .. } = self.shared;
+        let pause = self.budget.pause();
+        let Some(reader) = self.reader.as_ref().filter(|_| pause >= TOLD) else { return pause };
+        if let Some(other) = reader.instead(&options.sources.roots.proc, process) {
+            (self.reader, self.budget) = (Some(other), Budget::default());
+            return Duration::ZERO;
+        }
+        let reason = format!(
+            "{} pauses for {}: a look at process {} took {:.1} s of CPU time, and it may use {:.0}% of one CPU",
+            reader.name(),
+            duration(pause.as_secs_f64()),
+            process.pid,
+            cpu.as_secs_f64(),
+            SHARE * 100.0
+        );
+        latest.values().stacks.status = SourceStatus::new(SourceState::Stale, reason);
+        pause
     }
 
     /// Reads a training process's local variables if nothing else counts its steps. A failure is not reported: the
@@ -113,11 +158,11 @@ impl StacksTaker<'_> {
         // Whether torch's loader feeds it is known once it was sampled.
         let job = latest.values().sample.job.clone();
         let counts = of_rank && job.is_some_and(|job| has_queue_threads(&job, process) == Some(false));
-        let Some(py_spy) = &self.py_spy else { return };
+        let Some(reader) = &self.reader else { return };
         if !counts || self.turns.without_locals.contains(&process) || latest.values().stacks.is_counted(process) {
             return;
         }
-        match py_spy.locals(&options.sources.roots.proc, process, stop) {
+        match reader.locals(&options.sources.roots.proc, process, stop) {
             Ok(Some(locals)) => latest.values().stacks.add_locals(locals),
             Err(refusal) if refusal.last => {
                 self.turns.without_locals.insert(process);
@@ -126,17 +171,17 @@ impl StacksTaker<'_> {
         }
     }
 
-    /// Pauses after a window for as long as demanded, which may become less meanwhile.
-    fn rest(&self) {
+    /// Pauses after a window for as long as demanded, which may become less meanwhile, but at least so long.
+    fn rest(&self, pause: Duration) {
         let Shared { options, stop, effort, .. } = self.shared;
         // A window is not shown before the next tick, so with a long interval a few are enough.
         let between_ticks = if options.interval >= LONG { options.interval / WINDOWS_A_TICK } else { Duration::ZERO };
         let begun = effort.get().stacks_rest();
         rest(stop, || {
             if effort.is_asked_at_once() {
-                Duration::ZERO
+                pause
             } else {
-                effort.get().stacks_rest().min(begun).max(between_ticks)
+                effort.get().stacks_rest().min(begun).max(between_ticks).max(pause)
             }
         });
     }
@@ -151,7 +196,7 @@ impl StacksTaker<'_> {
             self.failures = self.failures.saturating_add(1);
             self.shared.latest.values().stacks.status = refusal.status;
         }
-        if self.py_spy.is_none() && refusal.last {
+        if self.reader.is_none() && refusal.last {
             return false;
         }
         let wait = RETRY.saturating_mul(1 << self.failures.saturating_sub(1).min(5)).min(RETRY_MOST);

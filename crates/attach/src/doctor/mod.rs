@@ -17,7 +17,7 @@ use serde::Serialize;
 use trainmon_base::errors::{self, Failure, shorten};
 use trainmon_base::text::{named_enum, sanitize};
 use trainmon_sample::{GpuReading, GpuSample, ProcessId, SourceState, SourceStatus};
-use trainmon_sources::py_spy::{self, PySpy};
+use trainmon_sources::py_spy::{self, StackReader};
 use trainmon_sources::{Roots, SourceOptions, gpu, simulated_gpu};
 
 /// How long the driver may take to answer: seconds without persistence mode, and longer than the trial of its library.
@@ -175,11 +175,11 @@ fn nvml(answer: Option<Result<GpuSample, SourceStatus>>) -> Told {
     }
 }
 
-/// The py-spy that would be used: for a process, also the one beside its interpreter.
+/// The py-spy that would be used: for a process, also the one beside its interpreter, or what its own Python has instead.
 fn py_spy(options: &DoctorOptions<'_>) -> Told {
     let found = match options.pid {
-        Some(pid) => PySpy::find(&options.roots.proc, ProcessId { pid, start_ticks: 0 }, options.py_spy)
-            .map(|found| format!("{}, version {}", found.path().display(), found.version)),
+        Some(pid) => StackReader::find(&options.roots.proc, ProcessId { pid, start_ticks: 0 }, options.py_spy)
+            .map(|found| found.to_string()),
         None => py_spy::locate(options.path.clone(), options.py_spy).map(|program| program.display().to_string()),
     };
     match found {

@@ -23,7 +23,7 @@ const WIDTH: usize = 160;
 pub fn command(target: &InjectTarget, folder: &Path) -> String {
     let pid = target.own_pid.to_string();
     let script = script_in(folder);
-    let words = [target.program.as_path(), Path::new("-I"), Path::new("-S"), Path::new("-c"), Path::new(CALL)];
+    let words = [target.python.path.as_path(), Path::new("-I"), Path::new("-S"), Path::new("-c"), Path::new(CALL)];
     let words = words.into_iter().chain([Path::new(&pid), &script]);
     let command = words.map(shell_word).collect::<Vec<_>>().join(" ");
     command.lines().map(|line| format!("# {line}").trim_end().to_owned() + "\n").collect()

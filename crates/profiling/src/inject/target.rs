@@ -1,27 +1,23 @@
 //! What must be known of a job to have it profile itself: its interpreter, and where it has temporary files.
 
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::InjectError;
 use trainmon_base::text::{fit, sudo_command};
-use trainmon_base::trust;
 use trainmon_sample::ProcessId;
 use trainmon_sources::environ::variable;
 use trainmon_sources::files::{READ_LIMIT, ReadFailure, read_once};
+use trainmon_sources::interpreter::{Interpreter, NotRun};
 use trainmon_sources::job_rights::JobRights;
-use trainmon_sources::namespaces;
 use trainmon_sources::process::{identity, stat_of};
-use trainmon_sources::py_spy::find::{TrustedProgram, is_binary};
+use trainmon_sources::py_spy::find::TrustedProgram;
 
 /// The first version with `sys.remote_exec`.
 const OLDEST_MINOR: u32 = 14;
-/// What the kernel adds to the path of a file that is gone.
-const DELETED: &str = " (deleted)";
 /// Where a job has its temporary files, as Python's tempfile looks for them.
 const PLACE_VARIABLES: [&str; 3] = ["TMPDIR", "TEMP", "TMP"];
 const USUAL: [&str; 2] = ["/tmp", "/var/tmp"];
@@ -38,13 +34,11 @@ pub struct InjectTarget {
     /// Its identity.
     pub(super) id: ProcessId,
     /// Its interpreter.
-    pub(super) program: PathBuf,
+    pub(super) python: Interpreter,
     /// Where it may have temporary files, the likeliest first.
     pub(super) places: Vec<PathBuf>,
     /// Its rights.
     pub(super) rights: JobRights,
-    /// Its folder below `/proc`.
-    folder: PathBuf,
     /// Its user.
     user: u32,
     /// Changes with an exec.
@@ -59,13 +53,8 @@ impl InjectTarget {
     pub fn find(proc_root: &Path, pid: u32) -> Result<Self, InjectError> {
         let folder = proc_root.join(pid.to_string());
         let stat = stat_of(proc_root, pid).filter(|stat| stat.is_alive()).ok_or(InjectError::Ended(pid))?;
-        let denied = |error: io::Error| match error.kind() {
-            io::ErrorKind::PermissionDenied => InjectError::Denied(pid),
-            _ => InjectError::Ended(pid),
-        };
-        let program = fs::read_link(folder.join("exe")).map_err(denied)?;
-        check_program(pid, &program)?;
-        if !sees_the_same(proc_root, &folder) {
+        let python = interpreter_of(proc_root, pid)?;
+        if !python.sees_the_same(proc_root) {
             return Err(InjectError::Elsewhere(pid));
         }
         let environ = read_once(folder.join("environ"), READ_LIMIT).map_err(|failure| match failure {
@@ -82,10 +71,9 @@ impl InjectTarget {
             pid,
             own_pid: own_pid.unwrap_or(pid),
             id: ProcessId { pid, start_ticks: stat.start_ticks },
-            program,
+            python,
             places: places(&environ),
             rights,
-            folder,
             user,
             image: stat.program,
         };
@@ -110,78 +98,50 @@ impl InjectTarget {
         }
     }
 
-    /// Its interpreter, opened, if it may be run from here: with more rights than the job's user, only where that user cannot have
-    /// written it.
+    /// Its interpreter, opened, if it may be run from here.
     ///
     /// # Errors
     /// Why not.
     pub(super) fn interpreter(&self) -> Result<TrustedProgram, InjectError> {
-        let replaced = || InjectError::Replaced { pid: self.pid, program: fit(&self.program.to_string_lossy(), 160) };
-        let privileged = trust::privileged();
-        let file = if privileged { self.trusted()? } else { File::open(&self.program).map_err(|_| replaced())? };
-        let theirs = fs::metadata(self.folder.join("exe"));
-        let is_theirs = theirs
-            .and_then(|theirs| Ok((theirs, file.metadata()?)))
-            .is_ok_and(|(theirs, file)| (theirs.dev(), theirs.ino()) == (file.dev(), file.ino()));
-        if !is_theirs || !is_binary(&file) {
-            return Err(replaced());
-        }
-        Ok(TrustedProgram { path: self.program.clone(), held: Some(file.into()), clean: true })
-    }
-
-    /// The same for root: the interpreter, and the library beside it that it imports from.
-    fn trusted(&self) -> Result<File, InjectError> {
-        let file = trust::open(&self.program);
-        let library = self.program.parent().and_then(Path::parent).map(|place| place.join("lib"));
-        let checked = file.and_then(|file| library.map_or(Ok(()), |library| trust::folder(&library)).map(|()| file));
-        checked.map_err(|why| {
-            let command = sudo_command(&format!("profile --pid {} --inject", self.pid));
-            let fix = match why.fix() {
-                Some(fix) if self.user == 0 => fix,
-                _ => command.replacen("sudo ", &format!("sudo -u '#{}' ", self.user), 1),
-            };
-            InjectError::Untrusted { why: why.to_string(), fix }
+        self.python.open().map_err(|why| match why {
+            NotRun::Replaced(_) => replaced(self.pid, &self.python),
+            NotRun::Untrusted(why) => {
+                let command = sudo_command(&format!("profile --pid {} --inject", self.pid));
+                let fix = match why.fix() {
+                    Some(fix) if self.user == 0 => fix,
+                    _ => command.replacen("sudo ", &format!("sudo -u '#{}' ", self.user), 1),
+                };
+                InjectError::Untrusted { why: why.to_string(), fix }
+            }
         })
     }
 }
 
-/// Whether the program is an interpreter that could have what is needed, as far as its name says.
-fn check_program(pid: u32, program: &Path) -> Result<(), InjectError> {
-    let name = program.file_name().unwrap_or_default().to_string_lossy();
-    let shown = || fit(&name, 60);
-    let Some(version) = name.strip_prefix("python") else {
-        return Err(InjectError::NotPython { pid, program: shown() });
+/// The interpreter of a process that could be asked, as far as its name says.
+fn interpreter_of(proc_root: &Path, pid: u32) -> Result<Interpreter, InjectError> {
+    let program = fs::read_link(proc_root.join(format!("{pid}/exe"))).map_err(|error| match error.kind() {
+        io::ErrorKind::PermissionDenied => InjectError::Denied(pid),
+        _ => InjectError::Ended(pid),
+    })?;
+    let Some(python) = Interpreter::of(proc_root, pid) else {
+        let program = fit(&program.file_name().unwrap_or_default().to_string_lossy(), 60);
+        return Err(InjectError::NotPython { pid, program });
     };
-    if version.ends_with(DELETED) {
-        let program = program.to_string_lossy();
-        let program = fit(program.strip_suffix(DELETED).unwrap_or(&program), 160);
-        return Err(InjectError::Replaced { pid, program });
-    }
-    match minor_of(&name) {
+    match python.minor() {
+        _ if python.is_gone => Err(replaced(pid, &python)),
         Some(minor) if minor < OLDEST_MINOR => Err(InjectError::OldPython { pid, version: format!("3.{minor}") }),
-        _ => Ok(()),
+        _ => Ok(python),
     }
 }
 
-/// The minor version in the name of an interpreter: 14 of `python3.14t`.
-fn minor_of(name: &str) -> Option<u32> {
-    name.strip_prefix("python3.")?.trim_end_matches(|c: char| !c.is_ascii_digit()).parse().ok()
+fn replaced(pid: u32, python: &Interpreter) -> InjectError {
+    InjectError::Replaced { pid, program: fit(&python.path.to_string_lossy(), 160) }
 }
 
 /// Whether a process has an interpreter that could be asked, by its name.
 pub fn may_be_asked(proc_root: &Path, pid: u32) -> bool {
-    let program = fs::read_link(proc_root.join(format!("{pid}/exe"))).unwrap_or_default();
-    let name = program.file_name().and_then(OsStr::to_str).and_then(minor_of);
-    name.is_some_and(|minor| minor >= OLDEST_MINOR)
-}
-
-/// Whether a process sees the files and the processes that are seen here.
-fn sees_the_same(proc_root: &Path, folder: &Path) -> bool {
-    let namespace = |kind| namespaces::is_same(proc_root, folder, kind) == Some(true);
-    let roots = (fs::metadata("/"), fs::metadata(folder.join("root")));
-    let same_root =
-        matches!(roots, (Ok(ours), Ok(theirs)) if (ours.dev(), ours.ino()) == (theirs.dev(), theirs.ino()));
-    namespace("mnt") && namespace("pid") && same_root
+    let minor = Interpreter::of(proc_root, pid).and_then(|python| python.minor());
+    minor.is_some_and(|minor| minor >= OLDEST_MINOR)
 }
 
 /// Where a process may have temporary files, by its environment. Names that are no text cannot be told to the script.
@@ -214,11 +174,13 @@ mod tests {
             ("/usr/bin/python3.14 (deleted)", Some("/usr/bin/python3.14, was replaced")),
             ("/bin/bash", Some("runs bash, not an interpreter")),
         ] {
-            let said = check_program(7, Path::new(program)).err().map(|error| error.to_string());
+            let root = tempfile::tempdir().unwrap();
+            fs::create_dir(root.path().join("7")).unwrap();
+            std::os::unix::fs::symlink(program, root.path().join("7/exe")).unwrap();
+            let said = interpreter_of(root.path(), 7).err().map(|error| error.to_string());
             assert_eq!(said.is_some(), refused.is_some(), "{program}: {said:?}");
             assert!(said.unwrap_or_default().contains(refused.unwrap_or_default()), "{program}");
         }
-        assert_eq!(["python3.14", "python3.9", "python3", "perl"].map(minor_of), [Some(14), Some(9), None, None]);
     }
 
     #[test]

@@ -16,6 +16,7 @@ use rustix::fs::MemfdFlags;
 
 use super::find::TrustedProgram;
 use super::supervisor::{Answer, Supervisor};
+use crate::clock::ticks_per_second;
 
 /// The helper's name for the file that is its standard input.
 pub(crate) const DOCUMENT: &str = "/proc/self/fd/0";
@@ -43,6 +44,8 @@ pub enum ChildEnding {
 pub struct Ran {
     /// How it ended.
     pub ending: ChildEnding,
+    /// CPU time that it took, to 10 ms; zero if it was killed.
+    pub cpu: Duration,
     document: File,
     out: File,
     err: File,
@@ -87,11 +90,11 @@ pub fn run(
     let too_much = || [&document, &out, &err].into_iter().any(|file| length(file) > most);
     let ending = watch(&supervisor, time_out, stop, too_much);
     reap(supervisor.end());
-    let ending = ending?;
+    let (ending, cpu) = ending?;
     // At its limit, a helper was ended by SIGXFSZ, or stopped writing exactly there.
     let full = [&document, &out, &err].into_iter().any(|file| length(file) >= most);
     let ending = if full && matches!(ending, ChildEnding::Exited(_)) { ChildEnding::TooMuch } else { ending };
-    Ok(Ran { ending, document, out, err })
+    Ok(Ran { ending, cpu, document, out, err })
 }
 
 /// Waits for the end, or for a reason to end it.
@@ -100,15 +103,19 @@ fn watch(
     time_out: Duration,
     stop: &AtomicBool,
     too_much: impl Fn() -> bool,
-) -> io::Result<ChildEnding> {
+) -> io::Result<(ChildEnding, Duration)> {
+    let without_cpu = |ending| Ok((ending, Duration::ZERO));
     let started = Instant::now();
     loop {
         match supervisor.answer(STEP)? {
-            Some(Answer::Ended(status)) => return Ok(ChildEnding::Exited(status)),
+            Some(Answer::Ended(status, ticks)) => {
+                let cpu = f64::from(ticks) / f64::from(ticks_per_second());
+                return Ok((ChildEnding::Exited(status), Duration::from_secs_f64(cpu)));
+            }
             Some(Answer::NotStarted(error)) => return Err(io::Error::from_raw_os_error(error)),
-            None if stop.load(Ordering::Relaxed) => return Ok(ChildEnding::Stopped),
-            None if started.elapsed() >= time_out => return Ok(ChildEnding::TimedOut),
-            None if too_much() => return Ok(ChildEnding::TooMuch),
+            None if stop.load(Ordering::Relaxed) => return without_cpu(ChildEnding::Stopped),
+            None if started.elapsed() >= time_out => return without_cpu(ChildEnding::TimedOut),
+            None if too_much() => return without_cpu(ChildEnding::TooMuch),
             None => {}
         }
     }

@@ -26,7 +26,7 @@ use trainmon_base::trust::{self, Untrusted};
 use trainmon_sample::{ProcessId, SourceState};
 
 /// The program's name.
-const NAME: &str = "py-spy";
+pub(super) const NAME: &str = "py-spy";
 /// Where programs are if the caller's PATH must not be used.
 pub const USUAL_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// The first bytes of a binary (elf(5)).

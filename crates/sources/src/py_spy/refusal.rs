@@ -51,6 +51,16 @@ impl Refusal {
         Self::lasting(SourceState::Gone, format!("process {} has ended", process.pid))
     }
 
+    /// That the kernel does not let `who` do something to the memory of a process.
+    pub(super) fn denied(proc_root: &Path, process: ProcessId, who: &str) -> Self {
+        let (reason, fix) = denied(proc_root, process, who, &format!("--pid {}", process.pid));
+        let refusal = Self::lasting(SourceState::Denied, reason);
+        match fix {
+            Some(fix) => refusal.fixed_by(fix),
+            None => refusal,
+        }
+    }
+
     /// What py-spy's own messages mean (its `src/main.rs`, `src/python_process_info.rs`, `src/python_spy.rs`).
     pub(super) fn of_words(words: &str, proc_root: &Path, process: ProcessId) -> Self {
         let has = |part: &str| words.contains(part);
@@ -61,12 +71,7 @@ impl Refusal {
             return Self::passing(SourceState::Denied, reason);
         }
         if has("Permission Denied") || has("Permission denied") || has("Operation not permitted") {
-            let (reason, fix) = denied(proc_root, process, "py-spy read", &format!("--pid {pid}"));
-            let refusal = Self::lasting(SourceState::Denied, reason);
-            return match fix {
-                Some(fix) => refusal.fixed_by(fix),
-                None => refusal,
-            };
+            return Self::denied(proc_root, process, "py-spy read");
         }
         if has("Unsupported version") || has("unsupported version") {
             let reason = format!("py-spy does not support the Python of process {pid}: {}", said(words));

@@ -44,7 +44,7 @@ impl Stage {
         TrustedProgram { path: self.at("py-spy"), held: None, clean: false }
     }
 
-    fn record(&self, stop: &AtomicBool) -> Result<Option<StackWindow>, Refusal> {
+    fn record(&self, stop: &AtomicBool) -> Result<Option<TakenWindow>, Refusal> {
         self.find().unwrap().record(Path::new("/proc"), ourselves(), 1, 20, stop)
     }
 
@@ -85,13 +85,23 @@ fn never() -> AtomicBool {
 fn a_window_is_asked_for_without_stopping_the_target() {
     let stage = Stage::new("document");
     fs::write(stage.at("document"), DOCUMENT).unwrap();
-    let window = stage.record(&never()).unwrap().unwrap();
+    let TakenWindow { window, cpu } = stage.record(&never()).unwrap().unwrap();
     assert_eq!((window.process, window.threads.len()), (ourselves(), 2));
+    assert!(cpu < Duration::from_millis(500), "{cpu:?}");
     let arguments = fs::read_to_string(stage.at("arguments")).unwrap();
     assert!(arguments.starts_with("record --nonblocking "), "{arguments}");
     assert!(arguments.contains("--format raw --full-filenames "), "{arguments}");
     assert!(!arguments.contains("--native") && !arguments.contains("--subprocesses"), "{arguments}");
     assert!(is_gone(stage.left("pid")));
+}
+
+#[test]
+fn what_a_window_cost_is_told() {
+    let stage = Stage::new("busy");
+    fs::write(stage.at("document"), DOCUMENT).unwrap();
+    let began = Instant::now();
+    let cpu = stage.record(&never()).unwrap().unwrap().cpu;
+    assert!(Duration::from_millis(100) <= cpu && cpu <= began.elapsed(), "{cpu:?}");
 }
 
 #[test]
