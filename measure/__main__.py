@@ -23,6 +23,7 @@
     python measure golden          write all that is made of the recordings, and compare it with what another build made
     python measure probes          measure what counting calls from outside costs a job, and kill trainmon meanwhile
     python measure injected        profile jobs of Python 3.14 that were not started for it, and look for what is left
+    python measure stacks          read stacks under other versions of Python, and what that costs
     python measure screens         draw the pictures of README.md and docs/
     python measure open-programs   judge training programs written by others
     python measure uses            judge programs that use a library like its users do
@@ -58,6 +59,7 @@ COMMANDS = {
     "profiles": "measure.profiles.command",
     "golden": "measure.golden",
     "probes": "measure.probes",
+    "stacks": "measure.stack_readers",
     "injected": "measure.injected",
     "screens": "measure.screens",
     "open-programs": "measure.open_programs",

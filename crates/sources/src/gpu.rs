@@ -3,6 +3,7 @@
 //! A vendor is a file and a folder here and a line in [`VENDORS`]: docs/architecture.md, "Add a vendor of GPUs".
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use amd::AmdGpus;
 use drm::DrmGpus;
@@ -20,11 +21,43 @@ mod amd;
 mod drm;
 mod nvidia;
 mod plausible;
+mod uevent;
 
-type Discover = fn(&SourceOptions) -> Result<Box<dyn Vendor>, SourceStatus>;
+/// A vendor, or whoever writes a standard.
+struct VendorEntry {
+    discover: fn(&SourceOptions) -> Result<Box<dyn Vendor>, SourceStatus>,
+    /// What does not answer if a call hangs.
+    asks: &'static str,
+    /// What to do then, up to the words that look into the kernel's log.
+    if_it_hangs: &'static str,
+    /// What the kernel's log then holds.
+    logs: &'static str,
+}
 
 /// In the order in which their GPUs are numbered.
-const VENDORS: [Discover; 3] = [discover::<NvmlReader>, discover::<AmdGpus>, discover::<DrmGpus>];
+static VENDORS: [VendorEntry; 3] = [
+    VendorEntry {
+        discover: discover::<NvmlReader>,
+        asks: "NVML hangs: the NVIDIA driver",
+        if_it_hangs: "if nvidia-smi hangs, too, look for Xid errors",
+        logs: "xid",
+    },
+    VendorEntry {
+        discover: discover::<AmdGpus>,
+        asks: "the AMD driver (amdgpu)",
+        if_it_hangs: "if rocm-smi hangs, too, look for errors of the GPU",
+        logs: "amdgpu",
+    },
+    VendorEntry {
+        discover: discover::<DrmGpus>,
+        asks: "a GPU's driver",
+        if_it_hangs: "look for errors of the GPU",
+        logs: "drm",
+    },
+];
+
+/// Which of them is being asked.
+static ASKED: AtomicUsize = AtomicUsize::new(0);
 
 fn discover<V: Vendor + 'static>(options: &SourceOptions) -> Result<Box<dyn Vendor>, SourceStatus> {
     Ok(Box::new(V::discover(options)?))
@@ -41,9 +74,10 @@ pub fn open(options: &SourceOptions) -> Result<Box<dyn GpuReader>, SourceStatus>
         return Ok(Box::new(SimulatedReader::open(file, &options.roots)?));
     }
     let (mut vendors, mut none) = (Vec::new(), None);
-    for discover in VENDORS {
-        match discover(options) {
-            Ok(vendor) => vendors.push(vendor),
+    for (place, entry) in VENDORS.iter().enumerate() {
+        ASKED.store(place, Ordering::Relaxed);
+        match (entry.discover)(options) {
+            Ok(vendor) => vendors.push((place, vendor)),
             Err(status) if status.state == SourceState::Absent => none = none.or(Some(status)),
             Err(status) => return Err(status),
         }
@@ -63,29 +97,38 @@ pub fn open(options: &SourceOptions) -> Result<Box<dyn GpuReader>, SourceStatus>
 
 /// The GPUs of all vendors.
 struct AllGpus {
-    vendors: Vec<Box<dyn Vendor>>,
+    /// With their places in [`VENDORS`].
+    vendors: Vec<(usize, Box<dyn Vendor>)>,
 }
 
 impl GpuReader for AllGpus {
     fn read(&mut self, now_ns: u64) -> Result<GpuSample, SourceStatus> {
         let mut devices: Vec<GpuReading> = Vec::new();
-        for vendor in &mut self.vendors {
+        for (place, vendor) in &mut self.vendors {
+            ASKED.store(*place, Ordering::Relaxed);
             let before = u32::try_from(devices.len()).unwrap_or(u32::MAX);
             let read = vendor.read(now_ns)?;
             devices.extend(read.into_iter().map(|gpu| GpuReading { index: gpu.index.saturating_add(before), ..gpu }));
         }
-        let drivers: Vec<Arc<str>> = self.vendors.iter().filter_map(|vendor| vendor.driver()).collect();
+        let drivers: Vec<Arc<str>> = self.vendors.iter().filter_map(|(_, vendor)| vendor.driver()).collect();
         let driver = (!drivers.is_empty()).then(|| drivers.join(", ").into());
         Ok(GpuSample { monotonic_ns: now_ns, driver, simulated: false, devices })
     }
 }
 
-/// The state of a driver that has not answered for so many seconds, and what to do about it.
+/// The state of the driver that is asked and has not answered for so many seconds, and what to do about it.
 pub fn hangs(seconds: u64) -> SourceStatus {
-    let reason = format!("NVML hangs: the NVIDIA driver has not answered for {seconds} s");
-    let sudo = if rustix::process::geteuid().is_root() { "" } else { "sudo " };
-    SourceStatus::new(SourceState::Hung, reason)
-        .fixed_by(format!("if nvidia-smi hangs, too, look for Xid errors ({sudo}dmesg | grep -i xid) and reboot"))
+    let [first, ..] = &VENDORS;
+    VENDORS.get(ASKED.load(Ordering::Relaxed)).unwrap_or(first).hangs(seconds)
+}
+
+impl VendorEntry {
+    fn hangs(&self, seconds: u64) -> SourceStatus {
+        let Self { asks, if_it_hangs, logs, .. } = self;
+        let sudo = if rustix::process::geteuid().is_root() { "" } else { "sudo " };
+        SourceStatus::new(SourceState::Hung, format!("{asks} has not answered for {seconds} s"))
+            .fixed_by(format!("{if_it_hangs} ({sudo}dmesg | grep -i {logs}) and reboot"))
+    }
 }
 
 impl AskedSource for Box<dyn GpuReader> {
@@ -99,5 +142,21 @@ impl AskedSource for Box<dyn GpuReader> {
 
     fn read(&mut self, ask: &Ask) -> Result<GpuSample, SourceStatus> {
         GpuReader::read(&mut **self, ask.now_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hang_names_the_driver_that_is_asked() {
+        let said =
+            VENDORS.each_ref().map(|vendor| vendor.hangs(3)).map(|status| (status.to_string(), status.fix.unwrap()));
+        let [(nvidia, nvidia_fix), (amd, amd_fix), (_, fix)] = said;
+        assert_eq!(nvidia, "NVML hangs: the NVIDIA driver has not answered for 3 s");
+        assert!(nvidia_fix.contains("nvidia-smi") && nvidia_fix.contains("grep -i xid) and reboot"), "{nvidia_fix}");
+        assert_eq!(amd, "the AMD driver (amdgpu) has not answered for 3 s");
+        assert!(amd_fix.contains("grep -i amdgpu) and reboot") && fix.contains("grep -i drm"), "{amd_fix} {fix}");
     }
 }

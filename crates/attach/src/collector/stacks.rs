@@ -97,13 +97,15 @@ impl StacksTaker<'_> {
                 latest.values().stacks.add(window);
                 // A second reading at a known distance: some counters restart every few seconds.
                 self.read_locals(process, of_rank);
-                self.budget.spend(began - self.last, cpu);
-                self.last = began;
+                self.spend(began, cpu);
                 let pause = self.pause(process, cpu);
                 self.rest(pause);
                 true
             }
-            Err(refusal) => self.refused(process, of_rank, refusal),
+            Err(refusal) => {
+                self.spend(began, refusal.cpu);
+                self.refused(process, of_rank, refusal)
+            }
         }
     }
 
@@ -117,7 +119,7 @@ impl StacksTaker<'_> {
         self.read_locals(process, of_rank);
         let Some(reader) = &self.reader else { return Ok(None) };
         let refusal = match reader.record(proc_root, process, WINDOW_S, rate_hz, stop) {
-            Err(refusal) if refusal.status.state == SourceState::Absent => refusal,
+            Err(refusal) if matches!(refusal.status.state, SourceState::Absent | SourceState::Hung) => refusal,
             taken => return taken,
         };
         // The other one may succeed. If neither does, what py-spy said stands.
@@ -127,6 +129,12 @@ impl StacksTaker<'_> {
             self.reader = Some(other);
         }
         taken
+    }
+
+    /// Counts what a look cost that began then.
+    fn spend(&mut self, began: Instant, cpu: Duration) {
+        self.budget.spend(began - self.last, cpu);
+        self.last = began;
     }
 
     /// How long to pause after a window that took so much CPU time. A long pause is told, unless the process's own Python can take
@@ -199,7 +207,10 @@ impl StacksTaker<'_> {
         if self.reader.is_none() && refusal.last {
             return false;
         }
-        let wait = RETRY.saturating_mul(1 << self.failures.saturating_sub(1).min(5)).min(RETRY_MOST);
+        let wait = RETRY
+            .saturating_mul(1 << self.failures.saturating_sub(1).min(5))
+            .min(RETRY_MOST)
+            .max(self.budget.pause());
         rest(&self.shared.stop, || if self.failures == 0 { STEP } else { wait });
         true
     }

@@ -146,7 +146,7 @@ fn within<T: Send + 'static>(time_out: Duration, call: impl FnOnce() -> T + Send
     });
     spawned.ok()?;
     receive.recv_timeout(TELL_AFTER).ok().or_else(|| {
-        errors::note("waiting for the NVIDIA driver (NVML)");
+        errors::note("waiting for the driver of the GPUs");
         receive.recv_timeout(time_out.saturating_sub(TELL_AFTER)).ok()
     })
 }

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use card::{Card, CardPlace};
 use kfd::{KfdNode, KfdProcesses};
 
+use super::uevent::Uevent;
 use crate::fields::{hexadecimal, text};
 use crate::files::read_once;
 use crate::gpu_reader::Vendor;
@@ -98,8 +99,8 @@ fn place(folder: &Path) -> Option<CardPlace> {
     if read_once(folder.join("vendor"), 64).ok()?.trim_ascii() != VENDOR {
         return None;
     }
-    let uevent = read_once(folder.join("uevent"), 4096).ok()?;
-    let address = crate::fields::lines(&uevent).find_map(|line| line.strip_prefix(b"PCI_SLOT_NAME="))?;
+    let uevent = Uevent::read(folder)?;
+    let address = uevent.value("PCI_SLOT_NAME=")?;
     // 0000:c1:00.0
     let mut parts = address.trim_ascii().split(|byte| matches!(byte, b':' | b'.')).map_while(hexadecimal);
     let (domain, bus, device) = (parts.next()?, parts.next()?, parts.next()?);

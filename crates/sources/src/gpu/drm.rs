@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use usage::DrmUsage;
 
-use crate::fields::lines;
+use super::uevent::Uevent;
 use crate::files::{KeptFile, number_in, numbers_in, read_once};
 use crate::gpu_reader::Vendor;
 use crate::links::each_link;
@@ -207,8 +207,8 @@ fn cards(sys: &Path) -> Vec<DrmCard> {
 }
 
 fn card(minor: u32, folder: &Path) -> Option<DrmCard> {
-    let uevent = read_once(folder.join("uevent"), 4096).ok()?;
-    let value = |key: &str| lines(&uevent).find_map(|line| line.strip_prefix(key.as_bytes()));
+    let uevent = Uevent::read(folder)?;
+    let value = |key: &str| uevent.value(key);
     let driver = String::from_utf8_lossy(value("DRIVER=")?).into_owned();
     if NOT_READ_HERE.contains(&&*driver) {
         return None;

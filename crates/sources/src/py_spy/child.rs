@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::process::{Child, ExitStatus};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -17,6 +18,7 @@ use rustix::fs::MemfdFlags;
 use super::find::TrustedProgram;
 use super::supervisor::{Answer, Supervisor};
 use crate::clock::ticks_per_second;
+use crate::process::stat_of;
 
 /// The helper's name for the file that is its standard input.
 pub(crate) const DOCUMENT: &str = "/proc/self/fd/0";
@@ -44,7 +46,7 @@ pub enum ChildEnding {
 pub struct Ran {
     /// How it ended.
     pub ending: ChildEnding,
-    /// CPU time that it took, to 10 ms; zero if it was killed.
+    /// CPU time of all that ran, to 10 ms.
     pub cpu: Duration,
     document: File,
     out: File,
@@ -89,8 +91,10 @@ pub fn run(
     // The limit per file does not cover the memory that several files take.
     let too_much = || [&document, &out, &err].into_iter().any(|file| length(file) > most);
     let ending = watch(&supervisor, time_out, stop, too_much);
+    let cpu_before = ended_children();
     reap(supervisor.end());
-    let (ending, cpu) = ending?;
+    let cpu = ended_children().saturating_sub(cpu_before);
+    let ending = ending?;
     // At its limit, a helper was ended by SIGXFSZ, or stopped writing exactly there.
     let full = [&document, &out, &err].into_iter().any(|file| length(file) >= most);
     let ending = if full && matches!(ending, ChildEnding::Exited(_)) { ChildEnding::TooMuch } else { ending };
@@ -103,19 +107,15 @@ fn watch(
     time_out: Duration,
     stop: &AtomicBool,
     too_much: impl Fn() -> bool,
-) -> io::Result<(ChildEnding, Duration)> {
-    let without_cpu = |ending| Ok((ending, Duration::ZERO));
+) -> io::Result<ChildEnding> {
     let started = Instant::now();
     loop {
         match supervisor.answer(STEP)? {
-            Some(Answer::Ended(status, ticks)) => {
-                let cpu = f64::from(ticks) / f64::from(ticks_per_second());
-                return Ok((ChildEnding::Exited(status), Duration::from_secs_f64(cpu)));
-            }
+            Some(Answer::Ended(status)) => return Ok(ChildEnding::Exited(status)),
             Some(Answer::NotStarted(error)) => return Err(io::Error::from_raw_os_error(error)),
-            None if stop.load(Ordering::Relaxed) => return without_cpu(ChildEnding::Stopped),
-            None if started.elapsed() >= time_out => return without_cpu(ChildEnding::TimedOut),
-            None if too_much() => return without_cpu(ChildEnding::TooMuch),
+            None if stop.load(Ordering::Relaxed) => return Ok(ChildEnding::Stopped),
+            None if started.elapsed() >= time_out => return Ok(ChildEnding::TimedOut),
+            None if too_much() => return Ok(ChildEnding::TooMuch),
             None => {}
         }
     }
@@ -133,6 +133,13 @@ fn reap(mut child: Child) {
     // The machine is busy, or the helper hangs in the kernel; a caller that wants to stop must not wait for that. The
     // supervisor is not killed, because it is what ends the helper.
     let _ = thread::Builder::new().name("tm-reap".to_owned()).spawn(move || child.wait());
+}
+
+/// CPU time of all children that this process has waited for, and of theirs.
+fn ended_children() -> Duration {
+    let own = stat_of(Path::new("/proc"), std::process::id());
+    let ticks = own.map_or(0, |own| own.children_ticks);
+    Duration::from_secs_f64(ticks as f64 / f64::from(ticks_per_second()))
 }
 
 fn memory() -> io::Result<File> {

@@ -194,7 +194,7 @@ impl ReaderProgram {
             ChildEnding::Stopped => Ok(None),
             ChildEnding::TimedOut => {
                 let reason = format!("{name} took longer than {} s", time_out.as_secs());
-                Err(Refusal::passing(SourceState::Hung, reason))
+                Err(Refusal { cpu: ran.cpu, ..Refusal::passing(SourceState::Hung, reason) })
             }
             ChildEnding::TooMuch => {
                 Err(Refusal::passing(SourceState::Absent, format!("{name} wrote more than 16 MiB")))

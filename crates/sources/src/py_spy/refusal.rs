@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::install::upgrade_command;
 use crate::clock::ticks_per_second;
@@ -24,12 +25,14 @@ pub struct Refusal {
     pub status: SourceStatus,
     /// Whether asking again is pointless for this process.
     pub last: bool,
+    /// What the attempt cost, CPU time, where it was long.
+    pub cpu: Duration,
 }
 
 impl Refusal {
     /// A refusal that asking again cannot change.
     pub(super) fn lasting(state: SourceState, reason: impl Into<Arc<str>>) -> Self {
-        Self { status: SourceStatus::new(state, reason), last: true }
+        Self { status: SourceStatus::new(state, reason), last: true, cpu: Duration::ZERO }
     }
 
     /// A refusal that may pass.

@@ -43,8 +43,6 @@ const OWN: &str = "/proc/self/exe";
 const REQUEST: usize = 16 << 10;
 /// Open files that come with every request.
 const STANDARD_FILES: usize = 4;
-/// Bytes of an answer: its kind, the exit status or the errno, and CPU time in clock ticks.
-const ANSWER: usize = 9;
 /// Lower priority than the job's: py-spy must not take its CPU time.
 const NICE: i32 = 5;
 /// How often to poll for py-spy's end if the kernel cannot report it (no pidfd before Linux 5.3).
@@ -70,8 +68,8 @@ fn own_program() -> (PathBuf, Vec<OsString>) {
 /// The outcome of py-spy's run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
-    /// It has ended, along with everything it started, after so many clock ticks of CPU time.
-    Ended(ExitStatus, u32),
+    /// It has ended, along with everything it started.
+    Ended(ExitStatus),
     /// It could not be started: the errno.
     NotStarted(i32),
 }
@@ -135,13 +133,13 @@ impl Supervisor {
         if !wait_for(&mut [PollFd::new(&self.control, PollFlags::IN)], Some(time_out))? {
             return Ok(None);
         }
-        let mut answer = [0; ANSWER];
+        let mut answer = [0; 5];
         let (length, _) = recv(&self.control, &mut answer, RecvFlags::DONTWAIT)?;
-        let [kind, a, b, c, d, ticks @ ..] = answer;
-        let value = i32::from_le_bytes([a, b, c, d]);
+        let [kind, value @ ..] = answer;
+        let value = i32::from_le_bytes(value);
         match (length, kind) {
-            (ANSWER, 0) => Ok(Some(Answer::Ended(ExitStatus::from_raw(value), u32::from_le_bytes(ticks)))),
-            (ANSWER, _) => Ok(Some(Answer::NotStarted(value))),
+            (5, 0) => Ok(Some(Answer::Ended(ExitStatus::from_raw(value)))),
+            (5, _) => Ok(Some(Answer::NotStarted(value))),
             _ => Err(io::Error::other("the process that watches over it was ended")),
         }
     }
@@ -192,11 +190,11 @@ pub fn serve(control: BorrowedFd<'_>) -> io::Result<()> {
     drop((command, held));
     let mut child = match started {
         Ok(child) => child,
-        Err(error) => return answer(control, 1, error.raw_os_error().unwrap_or(0), 0),
+        Err(error) => return answer(control, 1, error.raw_os_error().unwrap_or(0)),
     };
     let status = watch(&mut child, control)?;
     end_descendants();
-    status.map_or(Ok(()), |status| answer(control, 0, status.into_raw(), descendants_ticks()))
+    status.map_or(Ok(()), |status| answer(control, 0, status.into_raw()))
 }
 
 /// Waits for py-spy to end, or for trainmon to close its end of the socket: `None`.
@@ -238,12 +236,6 @@ fn end_descendants() {
     }
 }
 
-/// CPU time of all that this process has started and that has ended, clock ticks.
-fn descendants_ticks() -> u32 {
-    let own = stat_of(Path::new("/proc"), std::process::id());
-    own.map_or(0, |own| u32::try_from(own.children_ticks).unwrap_or(u32::MAX))
-}
-
 /// The children of this process.
 fn children() -> impl Iterator<Item = Pid> {
     let (proc_root, own) = (Path::new("/proc"), std::process::id());
@@ -264,11 +256,9 @@ fn receive(control: BorrowedFd<'_>, request: &mut [u8]) -> io::Result<(usize, Ve
     Ok((received.bytes, files))
 }
 
-fn answer(control: BorrowedFd<'_>, kind: u8, value: i32, ticks: u32) -> io::Result<()> {
-    let mut answer = [kind; ANSWER];
-    answer[1..5].copy_from_slice(&value.to_le_bytes());
-    answer[5..].copy_from_slice(&ticks.to_le_bytes());
-    send(control, &answer, SendFlags::NOSIGNAL)?;
+fn answer(control: BorrowedFd<'_>, kind: u8, value: i32) -> io::Result<()> {
+    let [a, b, c, d] = value.to_le_bytes();
+    send(control, &[kind, a, b, c, d], SendFlags::NOSIGNAL)?;
     Ok(())
 }
 
