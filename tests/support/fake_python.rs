@@ -4,9 +4,10 @@
 //! ```text
 //! python3.14 --trace FILE            the job: it does nothing until the other one asks, and then plays the script
 //! python3.14 -I -S -c CODE PID FILE  the interpreter: it plays `sys.remote_exec`
+//! python3.15 -I -S -B -c CODE PID SECONDS HZ FILE  the interpreter: it plays the reader of stacks
 //! ```
 //!
-//! Modes of the interpreter: `old`, `forbidden`, `without`, `ptrace`, `replaced`, `crashes`. Modes of the job: `never` (it does not come
+//! Modes of the reader: `denied`, `no-reader`, `works`. Modes of the interpreter: `old`, `forbidden`, `without`, `ptrace`, `replaced`, `crashes`. Modes of the job: `never` (it does not come
 //! to the script), `no-torch`, `profiled`, `failed`, `ends`, `execs`, `stops`, `garbage` (in place of a trace), `link` (its trace leads
 //! to another file), `long` (it records until trainmon has gone), `works`.
 
@@ -35,9 +36,33 @@ fn main() -> ExitCode {
             assert!(code.contains("sys.remote_exec") && std::env::var_os("SECRET").is_none(), "{code}");
             called(folder, &mode, pid, script)
         }
+        [isolated, site, bytecode, c, code, pid, seconds, hz, output]
+            if [isolated, site, bytecode, c].map(String::as_str) == ["-I", "-S", "-B", "-c"] =>
+        {
+            assert!(code.contains("RemoteUnwinder") && std::env::var_os("SECRET").is_none(), "{code}");
+            read_stacks(&mode, [pid, seconds, hz].map(|number| number.parse().unwrap()), output)
+        }
         [option, trace] if option == "--trace" => job(folder, &mode, trace),
         _ => ExitCode::from(2),
     }
+}
+
+/// Plays the reader of stacks.
+fn read_stacks(mode: &str, [pid, seconds, hz]: [u32; 3], output: &str) -> ExitCode {
+    match mode {
+        "denied" => eprintln!("PermissionError: [Errno 1] Operation not permitted"),
+        "no-reader" => eprintln!("no reader of stacks: No module named '_remote_debugging'"),
+        _ => {
+            let samples = seconds * hz;
+            fs::write(
+                output,
+                format!("thread ({pid});<module> (/srv/train.py:9);step (/srv/train.py:3) {samples}\n"),
+            )
+            .unwrap();
+            return ExitCode::SUCCESS;
+        }
+    }
+    ExitCode::FAILURE
 }
 
 /// Plays `sys.remote_exec`.

@@ -82,10 +82,15 @@ pub fn fake_kineto(trace: &str) -> Command {
 
 /// A stand-in for Python 3.14 in the folder `bin` of this one (see `support/fake_python.rs`), which does what the mode says.
 pub fn fake_python(folder: &Path, mode: &str) -> PathBuf {
+    fake_python_of(folder, mode, 14)
+}
+
+/// The same for another minor version.
+pub fn fake_python_of(folder: &Path, mode: &str, minor: u32) -> PathBuf {
     let folder = folder.join("bin");
     std::fs::create_dir(&folder).unwrap();
     std::fs::write(folder.join("mode"), mode).unwrap();
-    let program = folder.join("python3.14");
+    let program = folder.join(format!("python3.{minor}"));
     let copied = Command::new("cp").arg(example("fake_python")).arg(&program).status();
     assert!(copied.unwrap().success());
     program

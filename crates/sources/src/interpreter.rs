@@ -41,7 +41,7 @@ pub enum NotRun {
     #[error("{} was replaced since the job started", fit(&.0.to_string_lossy(), WIDTH))]
     Replaced(PathBuf),
     /// Another user may have written it.
-    #[error("{0}, so root does not run it")]
+    #[error("{0}, so it is not run")]
     Untrusted(Untrusted),
 }
 
@@ -83,13 +83,16 @@ impl Interpreter {
         namespace("mnt") && namespace("pid") && same_root
     }
 
-    /// Opens it to be run: with more rights than its process's user, only where that user cannot have written it.
+    /// Opens it to be run: for another user's process, and by root, only where no other user can have written it.
     ///
     /// # Errors
     /// Why not.
     pub fn open(&self) -> Result<TrustedProgram, NotRun> {
         let replaced = |_: io::Error| NotRun::Replaced(self.path.clone());
-        let file = if trust::privileged() { self.trusted()? } else { File::open(&self.path).map_err(replaced)? };
+        let is_ours =
+            fs::metadata(&self.folder).is_ok_and(|folder| folder.uid() == rustix::process::geteuid().as_raw());
+        let is_free = is_ours && !trust::privileged();
+        let file = if is_free { File::open(&self.path).map_err(replaced)? } else { self.trusted()? };
         let theirs = fs::metadata(self.folder.join("exe")).map_err(replaced)?;
         let ours = file.metadata().map_err(replaced)?;
         if (theirs.dev(), theirs.ino()) != (ours.dev(), ours.ino()) || !is_binary(&file) {
@@ -98,7 +101,7 @@ impl Interpreter {
         Ok(TrustedProgram { path: self.path.clone(), held: Some(file.into()), clean: true })
     }
 
-    /// The same for root: the interpreter, and the library beside it that it imports from.
+    /// The same where others may have written it: the interpreter, and the library beside it that it imports from.
     fn trusted(&self) -> Result<File, NotRun> {
         let file = trust::open(&self.path).map_err(NotRun::Untrusted)?;
         if let Some(place) = self.path.parent().and_then(Path::parent) {
