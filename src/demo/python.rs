@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use trainmon_base::trust;
-use trainmon_sources::py_spy::find::{USUAL_PATH, is_binary, is_program};
+use trainmon_sources::py_spy::find::{USUAL_PATH, is_program};
+use trainmon_sources::trusted_program::is_binary;
 
 /// The first `python3` on PATH. With more rights than ordinary users, as for py-spy: the first binary that only trusted users
 /// can have put there.

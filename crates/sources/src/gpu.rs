@@ -57,7 +57,7 @@ static VENDORS: [VendorEntry; 3] = [
 ];
 
 /// Which of them is being asked.
-static ASKED: AtomicUsize = AtomicUsize::new(0);
+static DRIVER_ASKED: AtomicUsize = AtomicUsize::new(0);
 
 fn discover<V: Vendor + 'static>(options: &SourceOptions) -> Result<Box<dyn Vendor>, SourceStatus> {
     Ok(Box::new(V::discover(options)?))
@@ -75,7 +75,7 @@ pub fn open(options: &SourceOptions) -> Result<Box<dyn GpuReader>, SourceStatus>
     }
     let (mut vendors, mut none) = (Vec::new(), None);
     for (place, entry) in VENDORS.iter().enumerate() {
-        ASKED.store(place, Ordering::Relaxed);
+        DRIVER_ASKED.store(place, Ordering::Relaxed);
         match (entry.discover)(options) {
             Ok(vendor) => vendors.push((place, vendor)),
             Err(status) if status.state == SourceState::Absent => none = none.or(Some(status)),
@@ -105,7 +105,7 @@ impl GpuReader for AllGpus {
     fn read(&mut self, now_ns: u64) -> Result<GpuSample, SourceStatus> {
         let mut devices: Vec<GpuReading> = Vec::new();
         for (place, vendor) in &mut self.vendors {
-            ASKED.store(*place, Ordering::Relaxed);
+            DRIVER_ASKED.store(*place, Ordering::Relaxed);
             let before = u32::try_from(devices.len()).unwrap_or(u32::MAX);
             let read = vendor.read(now_ns)?;
             devices.extend(read.into_iter().map(|gpu| GpuReading { index: gpu.index.saturating_add(before), ..gpu }));
@@ -119,7 +119,7 @@ impl GpuReader for AllGpus {
 /// The state of the driver that is asked and has not answered for so many seconds, and what to do about it.
 pub fn hangs(seconds: u64) -> SourceStatus {
     let [first, ..] = &VENDORS;
-    VENDORS.get(ASKED.load(Ordering::Relaxed)).unwrap_or(first).hangs(seconds)
+    VENDORS.get(DRIVER_ASKED.load(Ordering::Relaxed)).unwrap_or(first).hangs(seconds)
 }
 
 impl VendorEntry {

@@ -12,7 +12,7 @@ use super::fields::lines;
 use super::files::{READ_LIMIT, read_once};
 use super::maps::mapping;
 use super::namespaces;
-use super::py_spy::find::{TrustedProgram, is_binary};
+use super::trusted_program::{TrustedProgram, is_binary};
 use trainmon_base::text::fit;
 use trainmon_base::trust::{self, Untrusted};
 
@@ -47,7 +47,7 @@ pub enum NotRun {
 
 impl Interpreter {
     /// The one that a process runs; `None` if it is no Python.
-    pub fn of(proc_root: &Path, pid: u32) -> Option<Self> {
+    pub fn find(proc_root: &Path, pid: u32) -> Option<Self> {
         let folder = proc_root.join(pid.to_string());
         let path = fs::read_link(folder.join("exe")).ok()?;
         let bytes = path.as_os_str().as_bytes();
@@ -141,7 +141,7 @@ mod tests {
         symlink(program, folder.join("exe")).unwrap();
         let maps: String = mapped.iter().map(|path| format!("1000-2000 r-xp 0 08:01 5    {path}\n")).collect();
         fs::write(folder.join("maps"), maps).unwrap();
-        Interpreter::of(root.path(), 7).map(|python| (python.minor(), python.is_free_threaded(), python.is_gone))
+        Interpreter::find(root.path(), 7).map(|python| (python.minor(), python.is_free_threaded(), python.is_gone))
     }
 
     #[test]
@@ -162,6 +162,6 @@ mod tests {
 
     #[test]
     fn a_process_that_is_gone_has_none() {
-        assert!(Interpreter::of(Path::new("/nonexistent"), 7).is_none());
+        assert!(Interpreter::find(Path::new("/nonexistent"), 7).is_none());
     }
 }

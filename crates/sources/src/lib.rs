@@ -45,6 +45,7 @@ pub mod simulated_gpu;
 pub mod software;
 pub mod storage;
 pub mod task_files;
+pub mod trusted_program;
 pub mod unpacked;
 
 use std::io;

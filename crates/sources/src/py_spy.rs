@@ -11,6 +11,7 @@ mod install;
 mod locals;
 mod own_reader;
 mod reader;
+mod reader_program;
 pub mod refusal;
 mod source_lines;
 mod supervisor;
@@ -20,15 +21,16 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-pub use reader::{StackReader, TakenWindow};
+pub use reader::StackReader;
+pub use reader_program::TakenWindow;
 pub use refusal::Refusal;
 pub use supervisor::{run_part, supervise_with};
 
 use super::clock::monotonic_ns;
 use super::process::main_tids;
+use super::trusted_program::TrustedProgram;
 use child::ChildEnding;
-use find::TrustedProgram;
-use reader::ReaderProgram;
+use reader_program::ReaderProgram;
 use trainmon_base::trust;
 use trainmon_sample::{LocalsSample, ProcessId, SourceState};
 

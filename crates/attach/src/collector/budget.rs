@@ -12,17 +12,17 @@ const SAVED_MOST_S: f64 = 1.5;
 
 /// What is left to spend, seconds of CPU time; less than zero after a look that was dearer than what was left.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Budget {
+pub(super) struct CpuBudget {
     left_s: f64,
 }
 
-impl Default for Budget {
+impl Default for CpuBudget {
     fn default() -> Self {
         Self { left_s: SAVED_MOST_S }
     }
 }
 
-impl Budget {
+impl CpuBudget {
     /// A look began this long after the last one had begun, and took so much CPU time.
     pub(super) fn spend(&mut self, since_last: Duration, cpu: Duration) {
         let saved_s = (self.left_s + since_last.as_secs_f64() * SHARE).min(SAVED_MOST_S);
@@ -43,7 +43,7 @@ mod tests {
 
     #[test]
     fn an_ordinary_look_never_pauses() {
-        let mut budget = Budget::default();
+        let mut budget = CpuBudget::default();
         for _ in 0..1000 {
             budget.spend(WINDOW, Duration::from_millis(50));
             assert_eq!(budget.pause(), Duration::ZERO);
@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn dear_looks_use_no_more_than_their_share() {
-        let (mut budget, mut passed, mut spent) = (Budget::default(), Duration::ZERO, Duration::ZERO);
+        let (mut budget, mut passed, mut spent) = (CpuBudget::default(), Duration::ZERO, Duration::ZERO);
         let cpu = Duration::from_millis(2800);
         let mut since = Duration::ZERO;
         while passed < Duration::from_secs(600) {
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn what_is_not_used_is_saved_up_to_a_limit() {
-        let mut budget = Budget::default();
+        let mut budget = CpuBudget::default();
         budget.spend(Duration::from_secs(3600), Duration::from_secs_f64(SAVED_MOST_S + SHARE));
         assert!((budget.pause().as_secs_f64() - 1.0).abs() < 1e-6, "{budget:?}");
     }

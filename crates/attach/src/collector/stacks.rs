@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::budget::{Budget, SHARE};
+use super::budget::{CpuBudget, SHARE};
 use super::{CollectorOptions, Shared, rest};
 use trainmon_base::text::format::duration;
 use trainmon_sample::{JobSample, ProcessId, ProcessRole, ProcessSample, SourceState, SourceStatus};
@@ -37,7 +37,7 @@ const STEP: Duration = Duration::from_millis(50);
 
 /// Takes stacks until `stop`.
 pub(super) fn watch(shared: &Shared) {
-    let (turns, budget, last) = (Turns::default(), Budget::default(), Instant::now());
+    let (turns, budget, last) = (Turns::default(), CpuBudget::default(), Instant::now());
     let mut taker = StacksTaker { shared, turns, reader: None, failures: 0, execs: 0, budget, last };
     while !shared.stop.load(Ordering::Relaxed) {
         if !taker.step() {
@@ -56,7 +56,7 @@ struct StacksTaker<'a> {
     failures: u32,
     /// How many times the attached process had executed another program.
     execs: u32,
-    budget: Budget,
+    budget: CpuBudget,
     /// When the last look began.
     last: Instant,
 }
@@ -122,7 +122,7 @@ impl StacksTaker<'_> {
             Err(refusal) if matches!(refusal.status.state, SourceState::Absent | SourceState::Hung) => refusal,
             taken => return taken,
         };
-        // The other one may succeed. If neither does, what py-spy said stands.
+        // The other one may succeed. If neither does, py-spy's reason is told.
         let Some(other) = reader.instead(proc_root, process) else { return Err(refusal) };
         let taken = other.record(proc_root, process, WINDOW_S, rate_hz, stop).map_err(|_| refusal);
         if taken.is_ok() {
@@ -144,7 +144,7 @@ impl StacksTaker<'_> {
         let pause = self.budget.pause();
         let Some(reader) = self.reader.as_ref().filter(|_| pause >= TOLD) else { return pause };
         if let Some(other) = reader.instead(&options.sources.roots.proc, process) {
-            (self.reader, self.budget) = (Some(other), Budget::default());
+            (self.reader, self.budget) = (Some(other), CpuBudget::default());
             return Duration::ZERO;
         }
         let reason = format!(

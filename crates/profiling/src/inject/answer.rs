@@ -7,8 +7,8 @@ use super::folder::script_in;
 use super::{CALL_WITHIN, InjectError, InjectTarget};
 use trainmon_base::text::{fit, shell_word};
 use trainmon_sources::py_spy::child::{self, ChildEnding};
-use trainmon_sources::py_spy::find::TrustedProgram;
 use trainmon_sources::py_spy::refusal;
+use trainmon_sources::trusted_program::TrustedProgram;
 
 /// What the interpreter runs.
 const CALL: &str = include_str!("../../assets/inject/call.py");

@@ -14,7 +14,7 @@ use trainmon_sources::files::{READ_LIMIT, ReadFailure, read_once};
 use trainmon_sources::interpreter::{Interpreter, NotRun};
 use trainmon_sources::job_rights::JobRights;
 use trainmon_sources::process::{identity, stat_of};
-use trainmon_sources::py_spy::find::TrustedProgram;
+use trainmon_sources::trusted_program::TrustedProgram;
 
 /// The first version with `sys.remote_exec`.
 const OLDEST_MINOR: u32 = 14;
@@ -123,7 +123,7 @@ fn interpreter_of(proc_root: &Path, pid: u32) -> Result<Interpreter, InjectError
         io::ErrorKind::PermissionDenied => InjectError::Denied(pid),
         _ => InjectError::Ended(pid),
     })?;
-    let Some(python) = Interpreter::of(proc_root, pid) else {
+    let Some(python) = Interpreter::find(proc_root, pid) else {
         let program = fit(&program.file_name().unwrap_or_default().to_string_lossy(), 60);
         return Err(InjectError::NotPython { pid, program });
     };
@@ -140,7 +140,7 @@ fn replaced(pid: u32, python: &Interpreter) -> InjectError {
 
 /// Whether a process has an interpreter that could be asked, by its name.
 pub fn may_be_asked(proc_root: &Path, pid: u32) -> bool {
-    let minor = Interpreter::of(proc_root, pid).and_then(|python| python.minor());
+    let minor = Interpreter::find(proc_root, pid).and_then(|python| python.minor());
     minor.is_some_and(|minor| minor >= OLDEST_MINOR)
 }
 

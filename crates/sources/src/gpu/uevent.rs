@@ -1,4 +1,4 @@
-//! What the kernel says of a PCI device when it appears: `KEY=value` lines of its `uevent` (lib/kobject_uevent.c).
+//! What the kernel says of a PCI function when it appears: `KEY=value` lines of its `uevent` (lib/kobject_uevent.c).
 
 use std::path::Path;
 
@@ -6,14 +6,14 @@ use crate::fields::lines;
 use crate::files::read_once;
 
 /// More than any of these files has.
-const LONGEST: usize = 4096;
+const UEVENT_MOST: usize = 4096;
 
-/// A device's file.
+/// The file of one.
 pub(super) struct Uevent(Vec<u8>);
 
 impl Uevent {
     pub(super) fn read(folder: &Path) -> Option<Self> {
-        read_once(folder.join("uevent"), LONGEST).ok().map(Self)
+        read_once(folder.join("uevent"), UEVENT_MOST).ok().map(Self)
     }
 
     /// The value of a key, which is given with its `=`.

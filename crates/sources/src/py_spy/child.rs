@@ -15,10 +15,10 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::MemfdFlags;
 
-use super::find::TrustedProgram;
 use super::supervisor::{Answer, Supervisor};
 use crate::clock::ticks_per_second;
 use crate::process::stat_of;
+use crate::trusted_program::TrustedProgram;
 
 /// The helper's name for the file that is its standard input.
 pub(crate) const DOCUMENT: &str = "/proc/self/fd/0";

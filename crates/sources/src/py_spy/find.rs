@@ -9,9 +9,8 @@ use std::collections::BTreeSet;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
-use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
@@ -21,6 +20,7 @@ use super::refusal::Refusal;
 use super::shown;
 use crate::environ::variable;
 use crate::files::{READ_LIMIT, read_once};
+use crate::trusted_program::{TrustedProgram, is_binary};
 use trainmon_base::text::shell_word;
 use trainmon_base::trust::{self, Untrusted};
 use trainmon_sample::{ProcessId, SourceState};
@@ -29,20 +29,6 @@ use trainmon_sample::{ProcessId, SourceState};
 pub(super) const NAME: &str = "py-spy";
 /// Where programs are if the caller's PATH must not be used.
 pub const USUAL_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-/// The first bytes of a binary (elf(5)).
-const ELF: &[u8; 4] = b"\x7fELF";
-
-/// A program chosen for execution.
-#[derive(Debug)]
-pub struct TrustedProgram {
-    /// Absolute path.
-    pub path: PathBuf,
-    /// The opened binary, which is executed. `None` for a script, which must be executed by path.
-    pub held: Option<OwnedFd>,
-    /// Whether it gets a clean environment instead of the caller's.
-    pub clean: bool,
-}
-
 /// A place where the program was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Executable {
@@ -169,17 +155,12 @@ fn open(path: &Path) -> Option<File> {
     File::options().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path).ok()
 }
 
-/// Whether the file is an ELF binary.
-pub fn is_binary(file: &File) -> bool {
-    let mut begin = [0; ELF.len()];
-    file.read_exact_at(&mut begin, 0).is_ok() && begin == *ELF
-}
-
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
 
     use super::*;
+    use crate::trusted_program::ELF;
 
     fn program(path: &Path, mode: u32) {
         fs::create_dir_all(path.parent().unwrap()).unwrap();

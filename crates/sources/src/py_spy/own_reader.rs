@@ -11,17 +11,17 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use super::child;
-use super::reader::{ReaderProgram, TakenWindow};
+use super::reader_program::{ReaderProgram, TakenWindow};
 use super::refusal::{self, Refusal};
 use crate::interpreter::Interpreter;
 use trainmon_sample::{ProcessId, SourceState};
 
 /// What the interpreter runs.
-const SCRIPT: &str = include_str!("../../assets/sample_stacks.py");
+const SAMPLE_STACKS: &str = include_str!("../../assets/sample_stacks.py");
 /// It reads no settings, imports nothing of the user's, and writes no compiled files.
-const ISOLATED: [&str; 4] = ["-I", "-S", "-B", "-c"];
+const ALONE: [&str; 4] = ["-I", "-S", "-B", "-c"];
 /// The first version whose reader sees whole stacks.
-const OLDEST_MINOR: u32 = 15;
+const WHOLE_SINCE_MINOR: u32 = 15;
 /// How messages call it.
 const NAME: &str = "the reader of the job's Python";
 
@@ -39,8 +39,8 @@ impl OwnReader {
     pub(super) fn find(proc_root: &Path, process: ProcessId) -> Result<Self, Refusal> {
         let pid = process.pid;
         let none = |why: String| Refusal::lasting(SourceState::Absent, why);
-        let python = Interpreter::of(proc_root, pid).ok_or_else(|| none(format!("process {pid} is no Python")))?;
-        if python.minor().is_none_or(|minor| minor < OLDEST_MINOR) {
+        let python = Interpreter::find(proc_root, pid).ok_or_else(|| none(format!("process {pid} is no Python")))?;
+        if python.minor().is_none_or(|minor| minor < WHOLE_SINCE_MINOR) {
             return Err(none(format!("the Python of process {pid} has no reader of stacks")));
         }
         if !python.sees_the_same(proc_root) {
@@ -62,7 +62,7 @@ impl OwnReader {
         let (seconds, rate_hz) = (seconds.max(1), rate_hz.max(1));
         let (duration, rate, pid) = (seconds.to_string(), rate_hz.to_string(), process.pid.to_string());
         let arguments: Vec<&str> =
-            ISOLATED.into_iter().chain([SCRIPT, &pid, &duration, &rate, child::DOCUMENT]).collect();
+            ALONE.into_iter().chain([SAMPLE_STACKS, &pid, &duration, &rate, child::DOCUMENT]).collect();
         self.program.window(proc_root, process, &arguments, seconds, stop)
     }
 }

@@ -28,10 +28,11 @@ use rustix::net::{
 };
 use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, Signal, WaitOptions};
 
-use super::find::{TrustedProgram, USUAL_PATH};
+use super::find::USUAL_PATH;
 use crate::descriptors;
 use crate::files::numbers_in;
 use crate::process::stat_of;
+use crate::trusted_program::TrustedProgram;
 use trainmon_base::errors::ExitCode;
 use trainmon_base::signals;
 
