@@ -44,7 +44,30 @@ pub(super) fn judge(window: &Features, known: Known) -> Judgment {
     smaller_parts(&case, &mut judgment);
     qualify(&case, &mut judgment);
     also_found(&case, &mut judgment);
-    judgment
+    behind_unread(&case, judgment)
+}
+
+/// Nothing is read of the job's accelerator: it may have work queued while the loop waits or computes, and then nothing of that is lost.
+/// So what was found is a finding, and no verdict.
+fn behind_unread(case: &RuleInput<'_>, judgment: Judgment) -> Judgment {
+    let window = case.window;
+    let is_read = window.gpu.is_some() || window.accelerators.is_empty();
+    let is_lost = matches!(judgment.class, Class::DataLoader | Class::Io | Class::Cpu);
+    let Some(cause) = judgment.cause.filter(|_| !is_read && is_lost && judgment.phase == Phase::Training) else {
+        return judgment;
+    };
+    let shares = &case.main.shares;
+    let does = match cause.spec().followed.and_then(|wait| in_words(window, &wait, case.lost_to(wait.part))) {
+        Some(words) => words,
+        None if window.waits_lead() => format!("waits for data {} of the time", percent(shares.input_wait)),
+        None => format!("works {} of the time", percent(shares.host_busy)),
+    };
+    let meaning = judgment.meaning.as_deref().unwrap_or(cause.spec().meaning);
+    let why =
+        format!("the loop {does} ({meaning}), but whether that costs anything is unknown: {}", window.unread_gpu());
+    let finding = format!("if the accelerator idles meanwhile: {meaning}");
+    let unknown = Judgment { others: judgment.others, ..Judgment::state(Phase::Training, Class::Unknown, PERHAPS) };
+    unknown.doubt(why).beside(cause, judgment.confidence, finding)
 }
 
 /// The first cause whose rule holds.
