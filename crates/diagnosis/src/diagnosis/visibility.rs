@@ -97,10 +97,33 @@ impl Visibility {
             };
             self.miss(Missing::Gpu(format!("gpu{}_load", device.index)), why, None);
         }
+        self.untold(gpus);
         if !gpus.devices.is_empty() && gpus.devices.iter().all(|device| device.lost) {
             self.see(Subject::Nvml, SourceState::Gone.seen());
         } else if gpus.simulated {
             self.see(Subject::Nvml, "simulated");
+        }
+    }
+
+    /// What a GPU does not tell because of what it is, or of what runs beside trainmon.
+    fn untold(&mut self, gpus: &GpuSample) {
+        for gpu in gpus.devices.iter().filter(|gpu| !gpu.lost) {
+            let sm = Missing::Gpu(format!("gpu{}_sm", gpu.index));
+            if gpu.vgpu == Some(true) && gpu.power_mw.is_none() {
+                let why = "this is a vGPU: power, heat and clocks of the whole GPU, and what others use of it, are not told";
+                self.miss(Missing::Gpu(format!("gpu{}_power", gpu.index)), why, None);
+            }
+            if gpu.gpm.is_some() {
+                continue;
+            }
+            if gpu.confidential == Some(true) {
+                let why = "confidential computing is on, which switches the performance counters off";
+                self.miss(sm, why, None);
+            } else if let Some(other) = &gpu.gpm_beside {
+                let why =
+                    format!("the driver refuses the performance counters; {other} runs, too, and may hold them");
+                self.miss(sm, &why, None);
+            }
         }
     }
 
