@@ -148,6 +148,9 @@ pub struct GpuProcessRates {
     pub sm_utilization_pct: Option<u32>,
     /// Whether it runs compute work; false for graphics only.
     pub compute: bool,
+    /// Whether it is the server of MPS, which passes on what its clients do; then `ours` is `None`.
+    #[serde(default)]
+    pub mps_server: bool,
 }
 
 /// What the other parts need to know about the GPUs.
@@ -243,7 +246,7 @@ fn usage(gpu: &GpuReading, pids: &HashSet<u32>, attached: bool, matched: bool) -
         users.iter().partition(|process| pids.contains(&process.pid) || unmatchable && known);
     let mut processes = shown(&own, known.then_some(true));
     processes.extend(shown(&others, known.then_some(false)));
-    processes.extend(shown(&servers, None));
+    processes.extend(shown(&servers, None).into_iter().map(|server| GpuProcessRates { mps_server: true, ..server }));
     let own_utilization = match (servers.first(), mps) {
         (Some(server), Some(mps)) if server.sm_utilization_pct != Some(0) => through(server, mps, &own, &others),
         _ => total(own.iter().map(|process| process.sm_utilization_pct.map(u64::from))).map(|pct| pct as f64),
@@ -282,6 +285,7 @@ fn shown(of: &[GpuProcess], ours: Option<bool>) -> Vec<GpuProcessRates> {
     let rates = |process: GpuProcess| GpuProcessRates {
         ours,
         sm_utilization_pct: process.sm_utilization_pct.filter(|pct| *pct <= 100),
+        mps_server: false,
         ..copied!(process => GpuProcessRates: pid memory_bytes compute)
     };
     sorted.into_iter().map(rates).collect()

@@ -240,6 +240,32 @@ mod tests {
     }
 
     #[test]
+    fn what_a_special_gpu_does_not_tell_is_said() {
+        let told = |gpu: GpuReading| {
+            let gpu = GpuReading { index: 2, utilization_pct: Some(1), ..gpu };
+            let gpus = GpuSample { devices: vec![gpu], ..GpuSample::default() };
+            let sample = Sample { gpus: Some(Arc::new(gpus)), ..Sample::default() };
+            let missed = Visibility::from_sample(&sample, 7).not_seen;
+            missed
+                .into_iter()
+                .map(|missed| (missed.what.title(), missed.why))
+                .find(|(what, _)| what.ends_with("GPU 2"))
+        };
+        let (what, why) = told(GpuReading { vgpu: Some(true), ..GpuReading::default() }).unwrap();
+        assert!(what == "power and clocks of GPU 2" && why.contains("vGPU"), "{why}");
+        let (what, why) = told(GpuReading { confidential: Some(true), ..GpuReading::default() }).unwrap();
+        assert!(what == "SM activity of GPU 2" && why.contains("confidential"), "{why}");
+        let beside = Some("nv-hostengine (7)".into());
+        let (what, why) = told(GpuReading { gpm_beside: beside.clone(), ..GpuReading::default() }).unwrap();
+        assert!(what == "SM activity of GPU 2" && why.contains("nv-hostengine (7)"), "{why}");
+        assert_eq!(
+            told(GpuReading { gpm_beside: beside, gpm: Some(Default::default()), ..GpuReading::default() }),
+            None
+        );
+        assert_eq!(told(GpuReading { vgpu: Some(true), power_mw: Some(5), ..GpuReading::default() }), None);
+    }
+
+    #[test]
     fn an_accelerator_that_cannot_be_read_is_not_seen() {
         let job = JobSample { accelerators: vec!["/dev/kfd".into()], ..JobSample::default() };
         let missed = Visibility::from_sample(&Sample { job: Some(Arc::new(job)), ..Sample::default() }, 7).not_seen;

@@ -42,7 +42,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     advice: advice![
         "Copy less: uint8 batches, augmented on the GPU"
             => "the link is full; pin_memory=True and non_blocking=True speed up each copy", if copies_in_the_clear;
-        "Copy less: uint8 batches, augmented on the GPU"
+        "Copy fewer bytes: uint8 batches, augmented on the GPU"
             => "confidential computing encrypts each copy on a CPU, whether its memory is pinned or not", if encrypts;
         "Copy the next batch on a separate CUDA stream"
             => "copies from pinned memory overlap with the kernels of the step", if copies_in_the_clear;
