@@ -66,6 +66,17 @@ fn a_vgpu_is_not_told_what_belongs_to_the_whole_gpu() {
 }
 
 #[test]
+fn garbage_makes_no_gpu_special() {
+    alone("garbage_makes_no_gpu_special", &[("FAKE_NVML_FAIL", "garbage,vgpu,nvlink,confidential,mps")], || {
+        let _owner = owner(&[spec()]);
+        let gpu = after(&mut open(), 3);
+        assert_eq!((gpu.vgpu, gpu.confidential, gpu.mps, gpu.gpm_beside), (None, None, None, None));
+        assert_eq!((gpu.nvlink_rx_kib, gpu.nvlink_tx_kib), (None, None));
+        assert_eq!(gpu.xids, Some(GpuXids::default()), "events of GPUs that nobody knows");
+    });
+}
+
+#[test]
 fn confidential_computing_is_told() {
     alone("confidential_computing_is_told", &[("FAKE_NVML_FAIL", "confidential")], || {
         let _owner = owner(&[spec()]);

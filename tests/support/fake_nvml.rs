@@ -575,7 +575,10 @@ macro_rules! numbers {
 
 numbers! {
     nvmlDeviceGetMinorNumber() = |call| call.index as u64;
-    nvmlDeviceGetVirtualizationMode() = |call| if call.vgpu { 2 } else { 0 };
+    nvmlDeviceGetVirtualizationMode() = |call| {
+        let mode = sys::nvmlGpuVirtualizationMode_NVML_GPU_VIRTUALIZATION_MODE_VGPU;
+        if call.vgpu { mode.into() } else { 0 }
+    };
     // These trainmon does not ask: they are for the monitors that it is measured beside.
     nvmlDeviceGetIndex() = |call| call.index as u64;
     nvmlDeviceGetPowerManagementLimit() = |call| call.state.power_limit_mw;

@@ -173,7 +173,7 @@ pub struct GpuReading {
     /// The process of DCGM that may be why GPM refuses: its name and PID.
     #[serde(default)]
     pub gpm_beside: Option<Arc<str>>,
-    /// Who shares it through the multi-process service; `None` if no process is seen to.
+    /// The processes that share it through the multi-process service; `None` if no process does.
     #[serde(default)]
     pub mps: Option<MpsUse>,
     /// Data received over all NVLinks, a counter, KiB.

@@ -110,7 +110,8 @@ impl Visibility {
         for gpu in gpus.devices.iter().filter(|gpu| !gpu.lost) {
             let sm = Missing::Gpu(format!("gpu{}_sm", gpu.index));
             if gpu.vgpu == Some(true) && gpu.power_mw.is_none() {
-                let why = "this is a vGPU: power, heat and clocks of the whole GPU, and what others use of it, are not told";
+                let why =
+                    "this is a vGPU: power, heat and clocks of the whole GPU, and what others use of it, are unknown";
                 self.miss(Missing::Gpu(format!("gpu{}_power", gpu.index)), why, None);
             }
             if gpu.gpm.is_some() {

@@ -124,7 +124,7 @@ impl Vendor for NvmlReader {
             let pcie = turn.filter(|&(whose, _)| whose == position).map(|(_, direction)| direction);
             let read = device.read(now_ns, now_us, pcie, &mut self.buffers, &mut self.host);
             let files = if read.minor.is_none() { self.dxg.iter().cloned().collect() } else { Vec::new() };
-            readings.push(GpuReading { files, xids: self.xids.of(position), ..read });
+            readings.push(GpuReading { files, xids: self.xids.reported(position), ..read });
             if let Some(error) = device.driver_gone() {
                 return Err(explain("the NVIDIA driver no longer answers", error));
             }

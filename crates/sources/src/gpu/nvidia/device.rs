@@ -65,12 +65,12 @@ impl DeviceReader {
     }
 
     /// The GPU, if its errors may be asked for. Under MIG they are those of each instance, and need rights.
-    pub(super) fn events_of(&self) -> Option<&Device<'static>> {
+    pub(super) fn with_errors(&self) -> Option<&Device<'static>> {
         self.device.as_ref().ok().filter(|_| self.facts.mig != Some(true))
     }
 
     /// Whether it is the GPU of this handle, which may be anything.
-    pub(super) fn is_at(&self, other: &Device<'_>) -> bool {
+    pub(super) fn has_handle_of(&self, other: &Device<'_>) -> bool {
         self.device.as_ref().is_ok_and(|device| raw::is_same(device, other))
     }
 
@@ -127,12 +127,11 @@ impl DeviceReader {
             }
             self.read_points(&mut seen, now_us, buffers);
             if let Ok(device) = &self.device {
-                self.processes.read(device, &mut self.query, &mut seen, now_us, buffers, host);
+                self.processes.read_list(device, &mut self.query, &mut seen, buffers, host);
+                self.processes.read(device, &mut self.query, &mut seen, now_us, buffers);
             }
             self.read_gpm(&mut seen);
-            if self.gpm_refuses && seen.confidential != Some(true) {
-                seen.gpm_beside = host.dcgm(now_ns);
-            }
+            self.name_what_else_reads_gpm(&mut seen, host);
             if !self.query.lost {
                 return seen;
             }
@@ -209,6 +208,13 @@ impl DeviceReader {
             self.gpm_refuses = seen.gpm.is_none();
         }
         self.gpm_before = Some((sample, now_ns));
+    }
+
+    /// If the GPU refuses GPM though it has it, DCGM may be why.
+    fn name_what_else_reads_gpm(&self, seen: &mut GpuReading, host: &mut HostFiles) {
+        if self.gpm_refuses && seen.confidential != Some(true) {
+            seen.gpm_beside = host.dcgm(self.query.now_ns);
+        }
     }
 }
 

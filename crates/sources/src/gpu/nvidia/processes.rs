@@ -33,17 +33,15 @@ impl NvmlProcesses {
         list(query, "graphics processes", device, ProcessList::Graphics, &mut self.slow, buffers);
     }
 
-    /// Reads each process's utilization, and the compute list when it is due. The GPU's memory and utilization must
-    /// have been read already.
+    /// Reads the compute list when it is due. The GPU's memory must have been read already.
     ///
     /// A list takes the driver milliseconds, under its lock. So it is read again after five seconds, when the memory in
     /// use has changed (as when a process comes or goes), or when a process missing from it has used the GPU.
-    pub(super) fn read(
+    pub(super) fn read_list(
         &mut self,
         device: &Device<'static>,
         query: &mut Query,
         seen: &mut GpuReading,
-        now_us: u64,
         buffers: &mut Buffers,
         host: &HostFiles,
     ) {
@@ -55,6 +53,17 @@ impl NvmlProcesses {
             self.mps.server = self.compute.iter().map(|process| process.pid).find(|pid| host.is_mps_server(*pid));
         }
         seen.mps = (self.mps != MpsUse::default()).then(|| self.mps.clone());
+    }
+
+    /// Reads each process's utilization. The list and the GPU's memory and utilization must have been read already.
+    pub(super) fn read(
+        &mut self,
+        device: &Device<'static>,
+        query: &mut Query,
+        seen: &mut GpuReading,
+        now_us: u64,
+        buffers: &mut Buffers,
+    ) {
         let processes = &mut seen.processes;
         processes.extend_from_slice(&self.compute);
         processes.extend_from_slice(&self.slow);

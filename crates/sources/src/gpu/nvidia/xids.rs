@@ -37,7 +37,7 @@ impl XidWatch {
     }
 
     /// The errors of the GPU at this position.
-    pub(super) fn of(&self, position: usize) -> Option<GpuXids> {
+    pub(super) fn reported(&self, position: usize) -> Option<GpuXids> {
         self.seen.get(position).copied().flatten()
     }
 
@@ -47,7 +47,7 @@ impl XidWatch {
         if now_ns >= self.register_next_ns {
             self.register_next_ns = now_ns.saturating_add(REFUSED_FOR_NS);
             for (device, seen) in devices.iter().zip(&mut self.seen).filter(|(_, seen)| seen.is_none()) {
-                let registered = device.events_of().is_some_and(|device| raw::register_xids(device, set).is_ok());
+                let registered = device.with_errors().is_some_and(|device| raw::register_xids(device, set).is_ok());
                 *seen = registered.then(GpuXids::default);
             }
         }
@@ -58,7 +58,7 @@ impl XidWatch {
             match set.wait(WAIT_MS) {
                 Ok(event) if event.event_type.contains(EventTypes::CRITICAL_XID_ERROR) => {
                     let number = raw::xid(&event).and_then(|number| u32::try_from(number).ok()).and_then(within(XID));
-                    let position = devices.iter().position(|device| device.is_at(&event.device));
+                    let position = devices.iter().position(|device| device.has_handle_of(&event.device));
                     let seen = position.and_then(|position| self.seen.get_mut(position)?.as_mut());
                     if let Some((seen, number)) = seen.zip(number) {
                         *seen = GpuXids { count: seen.count.saturating_add(1), last: Some(number) };
