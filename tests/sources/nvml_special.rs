@@ -151,6 +151,16 @@ fn errors_are_counted_for_the_gpu_that_has_them() {
 }
 
 #[test]
+fn errors_that_cannot_be_waited_for_are_unknown() {
+    let environment = [("FAKE_NVML_FAIL", "fail:nvmlEventSetWait_v2_999")];
+    alone("errors_that_cannot_be_waited_for_are_unknown", &environment, || {
+        let _owner = owner(&[spec()]);
+        let gpu = after(&mut open(), 2);
+        assert!(gpu.xids.is_none() && gpu.utilization_pct.is_some(), "{gpu:?}");
+    });
+}
+
+#[test]
 fn dcgm_is_named_only_where_gpm_refuses() {
     let refuses = [("FAKE_NVML_FAIL", "fail:nvmlGpmSampleGet_999")];
     for (environment, expected) in [(&refuses[..], Some("nv-hostengine (4321)")), (&[("FAKE_NVML_FAIL", "x")], None)]

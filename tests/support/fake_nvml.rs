@@ -827,7 +827,14 @@ pub unsafe extern "C" fn nvmlEventSetWait_v2(
     out: *mut sys::nvmlEventData_t,
     wait_ms: c_uint,
 ) -> Return {
-    let garbage = LIBRARY.lock().unwrap().as_ref().is_some_and(|library| library.fails("garbage"));
+    let (garbage, refused) = {
+        let library = LIBRARY.lock().unwrap();
+        let Some(library) = library.as_ref() else { return UNINITIALIZED };
+        (library.fails("garbage"), library.failure("fail", "nvmlEventSetWait_v2"))
+    };
+    if let Some(code) = refused {
+        return code as Return;
+    }
     if garbage {
         // SAFETY: NVML's callers pass a valid struct, of which any bits are a value.
         unsafe { std::ptr::write_bytes(out, 0xff, 1) };

@@ -82,9 +82,10 @@ impl Visibility {
     fn gpus(&mut self, gpus: &GpuSample) {
         // The driver may respond while a GPU does not.
         for device in gpus.devices.iter().filter(|device| device.lost) {
-            let why = "the driver has lost this GPU: it no longer responds";
+            let error = device.xids.and_then(|xids| xids.words()).map(|words| format!("; its last error was {words}"));
+            let why = format!("the driver has lost this GPU: it no longer responds{}", error.unwrap_or_default());
             let fix = if device.files.is_empty() { "sudo nvidia-smi --gpu-reset, or reboot" } else { "reboot" };
-            self.miss(Missing::Gpu(format!("gpu{}", device.index)), why, Some(fix));
+            self.miss(Missing::Gpu(format!("gpu{}", device.index)), &why, Some(fix));
         }
         // MIG and some virtual GPUs do not offer it: unknown is not zero.
         let is_idle = |device: &GpuReading| device.asleep || device.of_processes && device.processes.is_empty();

@@ -17,7 +17,7 @@ use trainmon_sample::gpu::GpuXids;
 const WAIT_MS: u32 = 1;
 /// Most events that are taken in a tick.
 const MOST_EVENTS: usize = 16;
-/// After an error the set is left alone for so long; GPUs that refused are asked again as seldom. Nanoseconds.
+/// While a GPU is lost the set is left alone for so long; GPUs that refused are asked again as seldom. Nanoseconds.
 const REFUSED_FOR_NS: u64 = 60_000_000_000;
 
 /// The errors of all GPUs.
@@ -32,7 +32,9 @@ pub(super) struct XidWatch {
 impl XidWatch {
     pub(super) fn new(nvml: &'static Nvml, gpus: usize) -> Self {
         // The wrapper frees the set with a function that it assumes to exist.
-        let set = if nvml.lib().nvmlEventSetFree.is_ok() { nvml.create_event_set().ok() } else { None };
+        let lib = nvml.lib();
+        let can_wait = lib.nvmlEventSetFree.is_ok() && lib.nvmlEventSetWait_v2.is_ok();
+        let set = if can_wait { nvml.create_event_set().ok() } else { None };
         Self { set, seen: vec![None; gpus], register_next_ns: 0, wait_next_ns: 0 }
     }
 
@@ -65,12 +67,23 @@ impl XidWatch {
                     }
                 }
                 Ok(_) => {}
-                Err(NvmlError::Timeout) => break,
-                Err(_) => {
+                Err(NvmlError::Timeout) => return,
+                // The other GPUs' errors cannot be read meanwhile either.
+                Err(NvmlError::GpuLost | NvmlError::ResetRequired) => {
                     self.wait_next_ns = now_ns.saturating_add(REFUSED_FOR_NS);
-                    break;
+                    return;
+                }
+                Err(_) => {
+                    self.give_up();
+                    return;
                 }
             }
         }
+    }
+
+    /// Reads nothing more: where no error was seen, it is unknown whether there is one.
+    fn give_up(&mut self) {
+        self.set = None;
+        self.seen.iter_mut().for_each(|seen| *seen = seen.filter(|xids| xids.count > 0));
     }
 }
