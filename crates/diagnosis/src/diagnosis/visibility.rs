@@ -82,7 +82,8 @@ impl Visibility {
     fn gpus(&mut self, gpus: &GpuSample) {
         // The driver may respond while a GPU does not.
         for device in gpus.devices.iter().filter(|device| device.lost) {
-            let error = device.xids.and_then(|xids| xids.words()).map(|words| format!("; its last error was {words}"));
+            let error =
+                device.xids.and_then(|xids| xids.words()).map(|words| format!("; its last error was {words}"));
             let why = format!("the driver has lost this GPU: it no longer responds{}", error.unwrap_or_default());
             let fix = if device.files.is_empty() { "sudo nvidia-smi --gpu-reset, or reboot" } else { "reboot" };
             self.miss(Missing::Gpu(format!("gpu{}", device.index)), &why, Some(fix));

@@ -79,7 +79,7 @@ impl EventKind {
             Self::GpuError => (
                 "The NVIDIA driver has reported an error of one of the job's GPUs, by its number (Xid). Most of them end the job or \
                  leave it hanging.",
-                "at once",
+                "at once; the same number again after a minute",
             ),
             Self::Restarted => (
                 "The processes that trained have ended, and a launcher has started others that train in their place.",

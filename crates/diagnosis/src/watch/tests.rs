@@ -232,7 +232,10 @@ fn errors_of_a_gpu_are_told_once() {
     assert!(at(2, 1, Some(31)).is_empty());
     assert_eq!(at(3, 4, Some(79)), ["GPU 0 reported Xid 79 (fell off the bus), the last of 3 errors"]);
     assert_eq!(at(4, 1, Some(13)), ["GPU 0 reported Xid 13 (fault in a kernel of a program)"], "counted anew");
-    assert!(at(5, u64::MAX, None).is_empty());
+    let again: Vec<_> = (5..200).flat_map(|second| at(second, second as u64, Some(13))).collect();
+    assert_eq!(again.len(), 3, "{again:?}");
+    assert!(again.iter().all(|text| text.contains("the last of ")), "{again:?}");
+    assert!(at(200, u64::MAX, None).is_empty());
 }
 
 #[test]
