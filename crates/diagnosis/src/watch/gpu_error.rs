@@ -14,19 +14,19 @@ const MOST_NUMBERS: usize = 8;
 /// The errors of each GPU.
 #[derive(Debug, Default)]
 pub(super) struct GpuErrors {
-    gpus: BTreeMap<u32, Told>,
+    gpus: BTreeMap<u32, ToldErrors>,
 }
 
 /// What has been told of a GPU.
 #[derive(Debug, Default)]
-struct Told {
+struct ToldErrors {
     count: u64,
     /// The numbers, in the last minute.
     numbers: Vec<u32>,
     seconds: f64,
 }
 
-impl Told {
+impl ToldErrors {
     /// How many errors are new, and the number of the last one, if that is to be told now.
     fn new_errors(&mut self, xids: GpuXids, seconds: f64) -> Option<(u64, u32)> {
         self.seconds += seconds;
