@@ -72,6 +72,7 @@ fn noisy_devices(frame: &mut Frame, n: impl Fn(u64) -> f64) {
             memory_bytes: gpu.memory_used_bytes,
             sm_utilization_pct: Some((90.0 * n(at + 10)) as u32),
             compute: true,
+            ..GpuProcessRates::default()
         }];
     }
 }

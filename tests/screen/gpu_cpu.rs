@@ -9,6 +9,7 @@ use proptest::prelude::*;
 use trainmon::rates::frame::{CpuRates, GpuProcessRates, GpuRates, ProcessRates};
 use trainmon::rates::other_processes::{OtherProcessRates, OtherProcesses};
 use trainmon::rates::threads::{ThreadRates, ThreadRoleRates};
+use trainmon::sample::gpu::GpuXids;
 use trainmon::sample::{GpuProcess, ProcessRole, SourceState, SourceStatus, Sources, ThreadRole};
 use trainmon::tui::{App, Message, Theme};
 use trainmon::waits::Frame;
@@ -78,6 +79,7 @@ fn device(index: u32, t: u64) -> GpuRates {
                 memory_bytes: Some(58 * GIB),
                 sm_utilization_pct: Some(70),
                 compute: true,
+                ..GpuProcessRates::default()
             },
             GpuProcessRates {
                 pid: 4321,
@@ -85,6 +87,7 @@ fn device(index: u32, t: u64) -> GpuRates {
                 memory_bytes: Some(3 * GIB),
                 sm_utilization_pct: None,
                 compute: true,
+                ..GpuProcessRates::default()
             },
         ],
         others: vec![GpuProcess { pid: 4321, memory_bytes: Some(3 * GIB), sm_utilization_pct: None, compute: true }],
@@ -309,6 +312,33 @@ fn in_a_container_nobody_is_called_a_stranger() {
 }
 
 #[test]
+fn what_is_special_about_a_gpu_is_said_once() {
+    let size = (160, 50);
+    let app = page('3', PLAIN, size, |t, frame| {
+        devices(1)(t, frame);
+        let gpu = &mut frame.gpus[0];
+        (gpu.vgpu, gpu.confidential, gpu.by_mps) = (Some(true), Some(true), true);
+        gpu.xids = Some(GpuXids { count: 1, last: Some(79) });
+        (gpu.nvlink_rx_bytes_per_s, gpu.nvlink_tx_bytes_per_s) = (Some(12.0 * GIB as f64), None);
+        (gpu.sm_active_pct, gpu.tensor_active_pct, gpu.dram_active_pct) = (None, None, None);
+        gpu.gpm_beside = Some("nv-hostengine (77)".into());
+        let server = GpuProcessRates { pid: 50, compute: true, mps_server: true, ..GpuProcessRates::default() };
+        gpu.processes.push(server);
+    });
+    let text = text(&app, size);
+    for words in [
+        "Xid 79 (fell off the bus)",
+        "vGPU, confidential computing, MPS",
+        "NVLink 12 in, – out GiB/s",
+        "nv-hostengine (77) may hold the counters",
+        "server of MPS: the work of its clients",
+    ] {
+        assert_eq!(text.matches(words).count(), 1, "{words}\n{text}");
+    }
+    assert!(!text.contains("trainmon cannot match them"), "{text}");
+}
+
+#[test]
 fn what_was_not_measured_is_a_dash() {
     let size = (80, 24);
     let gpu = text(&page('3', PLAIN, size, unmeasured), size);
@@ -421,6 +451,13 @@ fn any_device() -> impl Strategy<Value = GpuRates> {
                 pcie_width_max: small[8],
                 ecc_uncorrected: sizes[4],
                 mig: Some(simulated),
+                vgpu: Some(lost),
+                confidential: Some(asleep),
+                by_mps: integrated,
+                gpm_beside: name.as_deref().map(Arc::from),
+                nvlink_rx_bytes_per_s: n[3],
+                nvlink_tx_bytes_per_s: n[4],
+                xids: Some(GpuXids { count: sizes[4].unwrap_or(0), last: small[10] }),
                 sm_active_pct: n[8],
                 tensor_active_pct: n[9],
                 dram_active_pct: n[10],
@@ -436,6 +473,7 @@ fn any_device() -> impl Strategy<Value = GpuRates> {
                         memory_bytes,
                         sm_utilization_pct: Some(pid),
                         compute,
+                        mps_server: !compute,
                     })
                     .collect(),
             }

@@ -5,6 +5,7 @@
 mod amd;
 mod attached_jobs;
 mod nvml;
+mod nvml_special;
 mod own_reader;
 mod probes;
 #[path = "../support/process.rs"]

@@ -17,7 +17,13 @@
 //! - `coarse`: one utilisation point a second, of the last 167 ms of that second; `late:MS`: points are seen that much later;
 //! - `average_power`: power is the mean of the last second, as on Ampere and newer (`nvmlDeviceGetPowerUsage`);
 //! - `maxima`: a process's utilisation is the highest of its points, not their mean;
+//! - `vgpu`: the virtualization mode is that of a vGPU; `confidential`: confidential computing is on;
+//! - `mps`: what is seen through the multi-process service: the owner and the other process are its clients, and `FAKE_NVML_MPS_SERVER`
+//!   is the PID of the server, in whose name all work counts;
+//! - `nvlink`: the GPU has NVLink, which receives 1 GiB/s while it works, and sends half of that;
 //! - `other_pids`: processes are named by PIDs of another namespace, which match nobody here.
+//!
+//! `FAKE_NVML_XIDS` names a file: each line that is added to it, `POSITION NUMBER`, is an error (Xid) of the GPU at that position.
 //!
 //! `FAKE_NVML_CRASH` names a file: once it is there the next device call crashes in the way that it says.
 //!
@@ -92,6 +98,8 @@ struct Device {
     ring: VecDeque<Point>,
     /// MeterActivity over the last periods, newest first, whatever becomes a point of the ring.
     recent: VecDeque<MeterActivity>,
+    /// How long it has worked, seconds.
+    worked_s: f64,
     periods: usize,
 }
 
@@ -161,6 +169,7 @@ impl Library {
             let state = self.state(index);
             let Some((state, device)) = state.zip(self.devices.get_mut(index)) else { continue };
             if let Some(seen) = device.meter.read(state, now_ns) {
+                device.worked_s += seen.device * PERIOD.as_secs_f64();
                 device.recent.truncate(A_SECOND - 1);
                 device.recent.push_front(seen);
                 device.periods += 1;
@@ -198,6 +207,10 @@ struct Call {
     mig: bool,
     maxima: bool,
     other_pids: bool,
+    /// The server's PID, if its clients share the GPU.
+    mps: Option<u32>,
+    vgpu: bool,
+    nvlink: bool,
 }
 
 impl Call {
@@ -231,11 +244,19 @@ fn enter(function: &str, device: Handle) -> Result<Call, Return> {
         let average = device.filter(|_| library.fails("average_power")).map(Device::last_second);
         let (garbage, maxima, other_pids) =
             (library.fails("garbage"), library.fails("maxima"), library.fails("other_pids"));
+        let (vgpu, nvlink, by_mps) = (library.fails("vgpu"), library.fails("nvlink"), library.fails("mps"));
+        let server = std::env::var("FAKE_NVML_MPS_SERVER").ok().and_then(|pid| pid.parse().ok());
+        let mps = if by_mps { server } else { None };
         let powered = average.unwrap_or(last.device);
         let sleep_ms = state.hang_ms.max(library.failure("hang", function).unwrap_or(0));
         let lock_ms = library.failure("lock", function).unwrap_or(0);
         let lost = library.fails("lost") || state.lost != 0;
-        (Call { index, state, last, powered, garbage, mig, maxima, other_pids }, lost, sleep_ms, lock_ms)
+        (
+            Call { index, state, last, powered, garbage, mig, maxima, other_pids, mps, vgpu, nvlink },
+            lost,
+            sleep_ms,
+            lock_ms,
+        )
     };
     crash_if_asked();
     // Outside the library's lock: one slow call does not hold up the sampler. The driver's holds up whoever calls.
@@ -554,6 +575,10 @@ macro_rules! numbers {
 
 numbers! {
     nvmlDeviceGetMinorNumber() = |call| call.index as u64;
+    nvmlDeviceGetVirtualizationMode() = |call| {
+        let mode = sys::nvmlGpuVirtualizationMode_NVML_GPU_VIRTUALIZATION_MODE_VGPU;
+        if call.vgpu { mode.into() } else { 0 }
+    };
     // These trainmon does not ask: they are for the monitors that it is measured beside.
     nvmlDeviceGetIndex() = |call| call.index as u64;
     nvmlDeviceGetPowerManagementLimit() = |call| call.state.power_limit_mw;
@@ -681,25 +706,28 @@ pub unsafe extern "C" fn nvmlDeviceGetMemoryInfo_v2(device: Handle, out: *mut sy
     }
 }
 
+fn process(pid: Option<u32>, memory: u64) -> Option<sys::nvmlProcessInfo_t> {
+    let everywhere = c_uint::MAX;
+    let of = |pid| sys::nvmlProcessInfo_t {
+        pid,
+        usedGpuMemory: memory,
+        gpuInstanceId: everywhere,
+        computeInstanceId: everywhere,
+    };
+    pid.map(of)
+}
+
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlDeviceGetComputeRunningProcesses_v3(
     device: Handle,
     count: *mut c_uint,
     out: *mut sys::nvmlProcessInfo_t,
 ) -> Return {
-    let process = |pid: Option<u32>, memory| {
-        pid.map(|pid| sys::nvmlProcessInfo_t {
-            pid,
-            usedGpuMemory: memory,
-            gpuInstanceId: c_uint::MAX,
-            computeInstanceId: c_uint::MAX,
-        })
-    };
     let items = |call: &Call| {
         let named = |pid: Option<u32>| pid.map(|pid| call.name(pid));
         let owner = process(named(call.state.owner()), call.state.owner_memory_bytes);
         let other_process = process(named(call.state.other_process()), call.state.other_memory_bytes);
-        Ok([owner, other_process].into_iter().flatten().collect())
+        Ok([owner, other_process, process(call.mps, 30 << 20)].into_iter().flatten().collect())
     };
     // SAFETY: as in `list`.
     unsafe { answer_list("nvmlDeviceGetComputeRunningProcesses_v3", device, count, out, items) }
@@ -730,8 +758,109 @@ pub unsafe extern "C" fn nvmlDeviceGetMPSComputeRunningProcesses_v3(
     count: *mut c_uint,
     out: *mut sys::nvmlProcessInfo_t,
 ) -> Return {
+    let items = |call: &Call| {
+        let clients = [call.state.owner(), call.state.other_process()].map(|pid| call.mps.and(pid));
+        Ok(clients.into_iter().filter_map(|pid| process(pid, call.state.owner_memory_bytes)).collect())
+    };
     // SAFETY: as in `list`.
-    unsafe { answer_list("nvmlDeviceGetMPSComputeRunningProcesses_v3", device, count, out, |_| Ok(Vec::new())) }
+    unsafe { answer_list("nvmlDeviceGetMPSComputeRunningProcesses_v3", device, count, out, items) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlSystemGetConfComputeState(out: *mut sys::nvmlConfComputeSystemState_t) -> Return {
+    let library = LIBRARY.lock().unwrap();
+    let Some(library) = library.as_ref() else { return UNINITIALIZED };
+    let on = if library.fails("garbage") { c_uint::MAX } else { c_uint::from(library.fails("confidential")) };
+    // SAFETY: NVML's callers pass a valid struct.
+    unsafe { (*out).ccFeature = on };
+    SUCCESS
+}
+
+/// Knows the two counters of NVLink only.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlDeviceGetFieldValues(
+    device: Handle,
+    count: c_uint,
+    fields: *mut sys::nvmlFieldValue_t,
+) -> Return {
+    let call = match enter("nvmlDeviceGetFieldValues", device) {
+        Ok(call) => call,
+        Err(code) => return code,
+    };
+    let worked_s =
+        LIBRARY.lock().unwrap().as_ref().and_then(|library| Some(library.devices.get(call.index)?.worked_s));
+    // SAFETY: NVML's callers pass so many structs.
+    for field in unsafe { std::slice::from_raw_parts_mut(fields, count as usize) } {
+        let sends = field.fieldId == sys::field_id::NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX;
+        let known = sends || field.fieldId == sys::field_id::NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX;
+        let kib = worked_s.unwrap_or_default() * if sends { 0.5 } else { 1.0 } * 1_048_576.0;
+        field.nvmlReturn = if call.garbage || call.nvlink && known { SUCCESS } else { NOT_SUPPORTED };
+        field.valueType = sys::nvmlValueType_enum_NVML_VALUE_TYPE_UNSIGNED_LONG_LONG;
+        field.value = sys::nvmlValue_t { ullVal: if call.garbage { u64::MAX } else { kib as u64 } };
+    }
+    SUCCESS
+}
+
+/// Errors of the file that have been reported.
+static TOLD: Mutex<usize> = Mutex::new(0);
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlEventSetCreate(set: *mut sys::nvmlEventSet_t) -> Return {
+    // SAFETY: NVML's callers pass a place for the handle.
+    unsafe { *set = std::ptr::without_provenance_mut(1) };
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn nvmlEventSetFree(_set: sys::nvmlEventSet_t) -> Return {
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn nvmlDeviceRegisterEvents(device: Handle, _types: c_ulonglong, _set: sys::nvmlEventSet_t) -> Return {
+    enter("nvmlDeviceRegisterEvents", device).map_or_else(|code| code, |_| SUCCESS)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlEventSetWait_v2(
+    _set: sys::nvmlEventSet_t,
+    out: *mut sys::nvmlEventData_t,
+    wait_ms: c_uint,
+) -> Return {
+    let (garbage, refused) = {
+        let library = LIBRARY.lock().unwrap();
+        let Some(library) = library.as_ref() else { return UNINITIALIZED };
+        (library.fails("garbage"), library.failure("fail", "nvmlEventSetWait_v2"))
+    };
+    if let Some(code) = refused {
+        return code as Return;
+    }
+    if garbage {
+        // SAFETY: NVML's callers pass a valid struct, of which any bits are a value.
+        unsafe { std::ptr::write_bytes(out, 0xff, 1) };
+        return SUCCESS;
+    }
+    let text = std::env::var_os("FAKE_NVML_XIDS").and_then(|path| std::fs::read_to_string(path).ok());
+    let text = text.unwrap_or_default();
+    let mut told = TOLD.lock().unwrap();
+    let Some((position, number)) = text.lines().nth(*told).and_then(|line| line.split_once(' ')) else {
+        drop(told);
+        std::thread::sleep(Duration::from_millis(wait_ms.into()));
+        return sys::nvmlReturn_enum_NVML_ERROR_TIMEOUT;
+    };
+    *told += 1;
+    let position: usize = position.parse().unwrap_or_default();
+    // SAFETY: as above.
+    unsafe {
+        *out = sys::nvmlEventData_t {
+            device: std::ptr::without_provenance_mut(position + 1),
+            eventType: sys::nvmlEventTypeXidCriticalError.into(),
+            eventData: number.parse().unwrap_or_default(),
+            gpuInstanceId: c_uint::MAX,
+            computeInstanceId: c_uint::MAX,
+        };
+    }
+    SUCCESS
 }
 
 fn points_since(index: usize, since_us: u64) -> Vec<Point> {
@@ -804,7 +933,18 @@ pub unsafe extern "C" fn nvmlDeviceGetProcessUtilization(
         };
         let owner = used(call.state.owner(), |point| (point.owner, point.seen.owner));
         let other_process = used(call.state.other_process(), |point| (point.other_process, point.seen.other_process));
-        let items: Vec<_> = [owner, other_process].into_iter().flatten().collect();
+        let items: Vec<_> = match call.mps {
+            None => [owner, other_process].into_iter().flatten().collect(),
+            // The server's is the work of both.
+            Some(pid) => {
+                let clients = [owner, other_process].into_iter().flatten();
+                let all = clients.reduce(|one, more| sys::nvmlProcessUtilizationSample_t {
+                    smUtil: (one.smUtil + more.smUtil).min(100),
+                    ..one
+                });
+                all.map(|all| sys::nvmlProcessUtilizationSample_t { pid, ..all }).into_iter().collect()
+            }
+        };
         if items.is_empty() { Err(NOT_FOUND) } else { Ok(items) }
     };
     // SAFETY: as in `list`.

@@ -6,15 +6,19 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::GpuChoice;
-use super::delta::{copied, delta, span};
+use super::delta::{copied, delta, rate, span};
 use super::device::GpuUse;
 use super::gpu_link::{GpuLink, attached, job_pids, unread};
 use super::levels::SHORT_INTERVAL_S;
+use trainmon_sample::gpu::{GpuXids, MpsUse};
 use trainmon_sample::{Gpm, GpuProcess, GpuReading, Sample};
 
 /// Bytes per second of one PCIe lane in one direction, by generation from 1, after line coding (PCI Express Base
 /// Specification: 2.5 and 5 GT/s with 8b/10b, 8 to 32 GT/s with 128b/130b, 64 GT/s with FLITs).
 const PCIE_LANE_BYTES_S: [f64; 6] = [250e6, 500e6, 985e6, 1969e6, 3938e6, 7563e6];
+
+/// No NVLinks of a GPU carry more in one direction, bytes per second: four times those of a B200.
+const NVLINK_MOST_BYTES_S: f64 = 4e12;
 
 /// A reading this old still says whether the GPU works at all (for identifying waits, not for rates).
 const FRESH_NS: u64 = 3_000_000_000;
@@ -88,10 +92,31 @@ pub struct GpuRates {
     pub pcie_generation_max: Option<u32>,
     /// Highest PCIe width of GPU and slot.
     pub pcie_width_max: Option<u32>,
+    /// Data received over all NVLinks, bytes per second; `None` without NVLink, or where nothing ever went over it.
+    #[serde(default)]
+    pub nvlink_rx_bytes_per_s: Option<f64>,
+    /// Data sent over all NVLinks.
+    #[serde(default)]
+    pub nvlink_tx_bytes_per_s: Option<f64>,
     /// Uncorrected ECC errors since driver load.
     pub ecc_uncorrected: Option<u64>,
+    /// Errors that the driver has reported since trainmon attached.
+    #[serde(default)]
+    pub xids: Option<GpuXids>,
     /// Whether MIG is on.
     pub mig: Option<bool>,
+    /// Whether it is a vGPU, a part of a GPU that other virtual machines may use, too.
+    #[serde(default)]
+    pub vgpu: Option<bool>,
+    /// Whether confidential computing is on.
+    #[serde(default)]
+    pub confidential: Option<bool>,
+    /// The job uses it through the multi-process service (MPS), as others may.
+    #[serde(default)]
+    pub by_mps: bool,
+    /// The process of DCGM that may be why GPM refuses.
+    #[serde(default)]
+    pub gpm_beside: Option<Arc<str>>,
     /// SMs active, percent (GPM).
     pub sm_active_pct: Option<f64>,
     /// Tensor cores active, percent (GPM).
@@ -123,6 +148,9 @@ pub struct GpuProcessRates {
     pub sm_utilization_pct: Option<u32>,
     /// Whether it runs compute work; false for graphics only.
     pub compute: bool,
+    /// Whether it is the server of MPS, which passes on what its clients do; then `ours` is `None`.
+    #[serde(default)]
+    pub mps_server: bool,
 }
 
 /// What the other parts need to know about the GPUs.
@@ -209,17 +237,22 @@ fn usage(gpu: &GpuReading, pids: &HashSet<u32>, attached: bool, matched: bool) -
     let (sum, count) = points.fold((0.0, 0u32), |(sum, count), point| (sum + f64::from(point.pct), count + 1));
     let utilization_pct = if count > 0 { Some(sum / f64::from(count)) } else { percent(gpu.utilization_pct) };
     let unmatchable = attached && !matched;
-    let (own, others): (Vec<GpuProcess>, Vec<GpuProcess>) = gpu
-        .processes
-        .iter()
-        .partition(|process| pids.contains(&process.pid) || unmatchable && gpu.processes.len() == 1);
-    let alone = others.is_empty();
-    let known = !unmatchable || gpu.processes.len() == 1;
+    // The server of MPS only passes on what its clients do.
+    let mps = gpu.mps.as_ref();
+    let (servers, users): (Vec<GpuProcess>, Vec<GpuProcess>) =
+        gpu.processes.iter().partition(|process| mps.is_some_and(|mps| mps.server == Some(process.pid)));
+    let known = !unmatchable || users.len() == 1;
+    let (own, others): (Vec<GpuProcess>, Vec<GpuProcess>) =
+        users.iter().partition(|process| pids.contains(&process.pid) || unmatchable && known);
     let mut processes = shown(&own, known.then_some(true));
     processes.extend(shown(&others, known.then_some(false)));
-    let own_utilization = total(own.iter().map(|process| process.sm_utilization_pct.map(u64::from)))
-        .map(|pct| (pct as f64).min(100.0))
-        .or(if alone { utilization_pct } else { None });
+    processes.extend(shown(&servers, None).into_iter().map(|server| GpuProcessRates { mps_server: true, ..server }));
+    let own_utilization = match (servers.first(), mps) {
+        (Some(server), Some(mps)) if server.sm_utilization_pct != Some(0) => through(server, mps, &own, &others),
+        _ => total(own.iter().map(|process| process.sm_utilization_pct.map(u64::from))).map(|pct| pct as f64),
+    };
+    let alone = others.is_empty() && (servers.is_empty() || !own.is_empty());
+    let own_utilization = own_utilization.map(|pct| pct.min(100.0)).or(if alone { utilization_pct } else { None });
     GpuRates {
         attached,
         utilization_pct,
@@ -228,8 +261,21 @@ fn usage(gpu: &GpuReading, pids: &HashSet<u32>, attached: bool, matched: bool) -
         others: if unmatchable { Vec::new() } else { others },
         processes,
         job_pids: if unmatchable { Vec::new() } else { own.iter().map(|process| process.pid).collect() },
+        by_mps: mps.is_some_and(|mps| {
+            mps.clients.is_empty() || own.iter().any(|process| mps.clients.contains(&process.pid))
+        }),
         ..GpuRates::default()
     }
+}
+
+/// The job's use of a GPU where the driver counts work in the name of MPS's server: that is the job's if all clients are, else
+/// nothing tells the parts apart.
+fn through(server: &GpuProcess, mps: &MpsUse, own: &[GpuProcess], others: &[GpuProcess]) -> Option<f64> {
+    if own.is_empty() || others.iter().any(|process| mps.clients.contains(&process.pid)) {
+        return None;
+    }
+    let used = own.iter().chain([server]).map(|process| process.sm_utilization_pct.map(u64::from));
+    total(used).map(|pct| pct as f64)
 }
 
 /// The processes to show, most memory first.
@@ -239,6 +285,7 @@ fn shown(of: &[GpuProcess], ours: Option<bool>) -> Vec<GpuProcessRates> {
     let rates = |process: GpuProcess| GpuProcessRates {
         ours,
         sm_utilization_pct: process.sm_utilization_pct.filter(|pct| *pct <= 100),
+        mps_server: false,
         ..copied!(process => GpuProcessRates: pid memory_bytes compute)
     };
     sorted.into_iter().map(rates).collect()
@@ -282,6 +329,9 @@ fn rates(
         pcie_rx_bytes_per_s: now.pcie_rx_kib_per_s.map(bytes_s),
         pcie_tx_bytes_per_s: now.pcie_tx_kib_per_s.map(bytes_s),
         pcie_capacity_bytes_per_s: pcie_capacity(gpu),
+        nvlink_rx_bytes_per_s: nvlink(now, earlier, seconds, |gpu| gpu.nvlink_rx_kib),
+        nvlink_tx_bytes_per_s: nvlink(now, earlier, seconds, |gpu| gpu.nvlink_tx_kib),
+        gpm_beside: now.gpm_beside.clone(),
         sm_active_pct: share(|gpm| gpm.sm_active_pct),
         tensor_active_pct: share(|gpm| gpm.tensor_active_pct),
         dram_active_pct: share(|gpm| gpm.dram_active_pct),
@@ -291,7 +341,7 @@ fn rates(
     };
     copied!(gpu, used => GpuRates: index uuid name lost asleep integrated for_display of_processes memory_used_bytes memory_total_bytes temperature_c sm_clock_mhz
         sm_clock_max_mhz memory_clock_mhz memory_clock_max_mhz clock_event_reasons pcie_generation pcie_width
-        pcie_generation_max pcie_width_max ecc_uncorrected mig)
+        pcie_generation_max pcie_width_max ecc_uncorrected mig vgpu confidential xids)
 }
 
 /// Mean power from the energy counter if it moved over a long enough interval, else the reading. NVML's counter moves
@@ -303,6 +353,19 @@ fn power_w(gpu: &GpuReading, earlier: Option<&GpuReading>, seconds: Option<f64>)
         (Some(mj), Some(seconds)) => Some(mj as f64 / 1e3 / seconds),
         _ => gpu.power_mw.map(|mw| f64::from(mw) / 1e3),
     }
+}
+
+/// Rate of a counter of all NVLinks. One that is zero belongs to a GPU whose links, if it has any, are not connected.
+fn nvlink(
+    gpu: &GpuReading,
+    earlier: Option<&GpuReading>,
+    seconds: Option<f64>,
+    kib: fn(&GpuReading) -> Option<u64>,
+) -> Option<f64> {
+    let now = kib(gpu).filter(|kib| *kib > 0);
+    let seconds = seconds.filter(|seconds| *seconds >= SHORT_INTERVAL_S);
+    let bytes_s = rate(now, earlier.and_then(kib), seconds)? * 1024.0;
+    (bytes_s <= NVLINK_MOST_BYTES_S).then_some(bytes_s)
 }
 
 /// The link's capacity: an idle GPU trains the link down, so its highest generation and width count.
@@ -506,6 +569,59 @@ mod tests {
         assert_eq!(power(&at(1000, 5_000), &at(2000, 5_000)), Some(70.0), "did not move");
         assert_eq!(power(&at(1000, 5_000), &at(2000, 4_000)), Some(70.0), "went back");
         assert_eq!(power(&at(1000, 5_000), &at(1200, 9_000)), Some(70.0), "interval too short");
+    }
+
+    #[test]
+    fn the_server_of_mps_is_nobody_s_rival() {
+        let job = job(0, vec![process(10), process(11)]);
+        let shared = |clients: &[u32], by_server, others: Vec<GpuProcess>| {
+            let mut gpu = device(0);
+            gpu.mps = Some(MpsUse { server: Some(50), clients: clients.to_vec() });
+            gpu.processes = [vec![on(10, 5, Some(0)), on(11, 5, Some(0)), on(50, 1, by_server)], others].concat();
+            one(vec![gpu], job.clone()).rates.remove(0)
+        };
+        // All its clients are the job's: what the driver counts in its name is the job's.
+        let rates = shared(&[10, 11], Some(30), vec![]);
+        assert_eq!((rates.job_utilization_pct, rates.others.len(), rates.by_mps), (Some(30.0), 0, true));
+        assert_eq!(shown(&rates).last(), Some(&(50, None)));
+        // Beside another client the parts are unknown, unless they are counted for each.
+        let rates = shared(&[10, 11, 99], Some(30), vec![on(99, 7, Some(0))]);
+        assert_eq!((rates.job_utilization_pct, rates.others.len()), (None, 1));
+        let rates = shared(&[10, 11, 99], Some(0), vec![on(99, 7, Some(25))]);
+        assert_eq!((rates.job_utilization_pct, rates.others.len()), (Some(0.0), 1));
+        // Another process that is no client is counted by itself.
+        let rates = shared(&[10, 11], Some(30), vec![on(99, 7, Some(25))]);
+        assert_eq!((rates.job_utilization_pct, rates.others.len()), (Some(30.0), 1));
+    }
+
+    #[test]
+    fn a_server_alone_does_not_say_who_its_clients_are() {
+        let mut job = job(0, vec![process(10)]);
+        job.nvidia_minors = Some(vec![0]);
+        let mut gpu = device(0);
+        gpu.mps = Some(MpsUse { server: Some(50), clients: vec![] });
+        gpu.processes = vec![on(50, 1, Some(40))];
+        let rates = one(vec![gpu], job).rates.remove(0);
+        assert_eq!((rates.attached, rates.job_utilization_pct, rates.others.len()), (true, None, 0));
+    }
+
+    #[test]
+    fn nvlink_rates_from_counters() {
+        let at = |ms, kib| {
+            let gpu = GpuReading { nvlink_rx_kib: kib, ..device(0) };
+            with(ms, vec![gpu], job(ms, vec![]))
+        };
+        let rate = |before: Option<u64>, ms: u64, now: Option<u64>| {
+            let (before, now) = (at(1000, before), at(1000 + ms, now));
+            fold(&[], Some(&before), &now, Some(&before)).rates[0].nvlink_rx_bytes_per_s
+        };
+        assert_eq!(rate(Some(0), 2000, Some(4096)), Some(2.0 * 1024.0 * 1024.0));
+        assert_eq!(rate(Some(5), 1000, Some(5)), Some(0.0));
+        assert_eq!(rate(Some(0), 1000, Some(0)), None, "no link");
+        assert_eq!(rate(Some(6), 1000, Some(5)), None, "went back");
+        assert_eq!(rate(Some(5), 200, Some(6)), None, "interval too short");
+        assert_eq!(rate(Some(5), 1000, Some(u64::MAX)), None, "more than any link carries");
+        assert_eq!((rate(None, 1000, Some(5)), rate(Some(5), 1000, None)), (None, None));
     }
 
     #[test]

@@ -36,6 +36,34 @@ pub fn clock_event_words(mask: u64) -> impl Iterator<Item = &'static str> {
     CLOCK_EVENT_REASONS.iter().filter(move |(bit, _)| mask & bit != 0).map(|&(_, word)| word)
 }
 
+/// Errors that the driver reports by number, in words (NVIDIA's "Xid Errors"): those that end a job or need a reset.
+const XIDS: [(u32, &str); 14] = [
+    (13, "fault in a kernel of a program"),
+    (31, "a program accessed memory that is not its own"),
+    (43, "a program's work was stopped"),
+    (45, "cleanup after earlier errors"),
+    (48, "uncorrectable memory error"),
+    (62, "controller halted"),
+    (63, "memory row remapped"),
+    (64, "cannot remap a memory row"),
+    (74, "NVLink error"),
+    (79, "fell off the bus"),
+    (94, "contained memory error"),
+    (95, "uncontained memory error"),
+    (119, "GSP firmware does not answer"),
+    (120, "GSP firmware failed"),
+];
+
+/// What is special about a GPU, in words: it is a part of one, encrypts, or is shared through MPS.
+pub fn special_words(
+    vgpu: Option<bool>,
+    confidential: Option<bool>,
+    by_mps: bool,
+) -> impl Iterator<Item = &'static str> {
+    let words = [(vgpu, "vGPU"), (confidential, "confidential computing"), (Some(by_mps), "MPS")];
+    words.into_iter().filter(|(is_so, _)| *is_so == Some(true)).map(|(_, word)| word)
+}
+
 /// All GPUs at one tick.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct GpuSample {
@@ -135,6 +163,55 @@ pub struct GpuReading {
     pub mig: Option<bool>,
     /// Uncorrected ECC errors since driver load.
     pub ecc_uncorrected: Option<u64>,
+    /// Whether it is a vGPU: what a virtual machine has of a GPU that others may use, too (`nvmlDeviceGetVirtualizationMode`).
+    #[serde(default)]
+    pub vgpu: Option<bool>,
+    /// Whether confidential computing is on, which encrypts copies and switches performance counters off
+    /// (`nvmlSystemGetConfComputeState`).
+    #[serde(default)]
+    pub confidential: Option<bool>,
+    /// The process of DCGM that may be why GPM refuses: its name and PID.
+    #[serde(default)]
+    pub gpm_beside: Option<Arc<str>>,
+    /// The processes that share it through the multi-process service; `None` if no process does.
+    #[serde(default)]
+    pub mps: Option<MpsUse>,
+    /// Data received over all NVLinks, a counter, KiB.
+    #[serde(default)]
+    pub nvlink_rx_kib: Option<u64>,
+    /// Data sent over all NVLinks, a counter, KiB.
+    #[serde(default)]
+    pub nvlink_tx_kib: Option<u64>,
+    /// Errors that the driver has reported since trainmon attached; `None` if it does not report them.
+    #[serde(default)]
+    pub xids: Option<GpuXids>,
+}
+
+/// Processes that share a GPU through NVIDIA's multi-process service (MPS).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MpsUse {
+    /// PID of the server, in whose name the driver may count what its clients do.
+    pub server: Option<u32>,
+    /// PIDs of its clients, sorted; empty where the driver lists the server alone.
+    pub clients: Vec<u32>,
+}
+
+/// Errors of a GPU that the driver has reported (Xid).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GpuXids {
+    /// How many.
+    pub count: u64,
+    /// Number of the last one; `None` without any.
+    pub last: Option<u32>,
+}
+
+impl GpuXids {
+    /// The last one in words: `Xid 79 (fell off the bus)`; `None` without any.
+    pub fn words(&self) -> Option<String> {
+        let number = self.last?;
+        let meaning = XIDS.iter().find(|(known, _)| *known == number).map(|(_, words)| format!(" ({words})"));
+        Some(format!("Xid {number}{}", meaning.unwrap_or_default()))
+    }
 }
 
 /// One point of the utilization samples buffer.
@@ -180,6 +257,23 @@ mod tests {
     fn clock_events_in_words() {
         assert_eq!(clock_event_words(0x4 | 0x40).collect::<Vec<_>>(), ["power-cap", "hw-thermal"]);
         assert_eq!(clock_event_words(0x200).count(), 0);
+    }
+
+    #[test]
+    fn errors_in_words() {
+        let words = |last| GpuXids { count: 1, last }.words();
+        assert_eq!(words(Some(79)).as_deref(), Some("Xid 79 (fell off the bus)"));
+        assert_eq!(words(Some(9_999)).as_deref(), Some("Xid 9999"));
+        assert_eq!(words(None), None);
+    }
+
+    #[test]
+    fn what_is_unknown_is_not_special() {
+        assert_eq!(special_words(None, Some(false), false).count(), 0);
+        assert_eq!(
+            special_words(Some(true), Some(true), true).collect::<Vec<_>>(),
+            ["vGPU", "confidential computing", "MPS"]
+        );
     }
 
     proptest! {

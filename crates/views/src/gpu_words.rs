@@ -4,7 +4,7 @@ use crate::labels::number;
 use trainmon_base::stats::mean;
 use trainmon_base::text::{fit, format};
 use trainmon_rates::frame::{GpuLink, GpuRates};
-use trainmon_sample::gpu::{CLOCK_EVENT_REASONS, clock_event_words};
+use trainmon_sample::gpu::{CLOCK_EVENT_REASONS, clock_event_words, special_words};
 use trainmon_sample::{SourceState, SourceStatus};
 use trainmon_waits::Frame;
 
@@ -53,6 +53,7 @@ pub fn throttled(gpu: &GpuRates) -> impl Iterator<Item = String> {
 pub fn state(gpu: &GpuRates, frame: &Frame) -> String {
     let mut words = Vec::new();
     words.extend(gpu.lost.then(|| "LOST: it no longer answers".to_owned()));
+    words.extend(gpu.xids.and_then(|xids| xids.words()));
     words.extend(gpu.asleep.then(|| "asleep".to_owned()));
     words.extend(gpu.ecc_uncorrected.filter(|errors| *errors > 0).map(|errors| format!("{errors} ECC errors")));
     words.extend(is_idle(gpu).then(|| "idle".to_owned()));
@@ -65,6 +66,7 @@ pub fn state(gpu: &GpuRates, frame: &Frame) -> String {
         _ => {}
     }
     words.extend((gpu.mig == Some(true)).then(|| "MIG".to_owned()));
+    words.extend(special_words(gpu.vgpu, gpu.confidential, gpu.by_mps).map(str::to_owned));
     words.extend(gpu.integrated.then(|| "uses the host's memory".to_owned()));
     words.extend(gpu.of_processes.then(|| "use and memory: sums of the processes seen".to_owned()));
     words.extend(gpu.simulated.then(|| "simulated".to_owned()));
@@ -157,15 +159,25 @@ pub fn numbers(gpu: &GpuRates) -> Vec<String> {
         format!("memory clock {} of {} MHz", number(gpu.memory_clock_mhz), number(gpu.memory_clock_max_mhz)),
         pcie(gpu),
     ];
+    if gpu.nvlink_rx_bytes_per_s.or(gpu.nvlink_tx_bytes_per_s).is_some() {
+        let [rx, tx] = [gpu.nvlink_rx_bytes_per_s, gpu.nvlink_tx_bytes_per_s].map(gib);
+        numbers.push(format!("NVLink {rx} in, {tx} out GiB/s"));
+    }
     if gpu.sm_active_pct.or(gpu.tensor_active_pct).or(gpu.dram_active_pct).is_some() {
         let [sm, tensor, dram] = [gpu.sm_active_pct, gpu.tensor_active_pct, gpu.dram_active_pct].map(format::percent);
         numbers.push(format!("SMs active {sm}, tensor cores {tensor}, memory {dram} of the time"));
+    } else if let Some(other) = &gpu.gpm_beside {
+        numbers.push(format!("SM activity refused: {} may hold the counters", fit(other, TOLD)));
     }
     numbers.push(format!("reads or writes its memory {} of the time", format::percent(gpu.memory_utilization_pct)));
     for (name, pct) in [("encoder", gpu.encoder_pct), ("decoder", gpu.decoder_pct)] {
         numbers.extend(pct.filter(|pct| *pct > 0).map(|pct| format!("{name} {pct}%")));
     }
     numbers
+}
+
+fn gib(bytes: Option<f64>) -> String {
+    format::number(bytes.map(|bytes| bytes / GIB))
 }
 
 /// `PCIe 1.2 in, 0.11 out of 25 GiB/s (4×16)`: generation and lanes. If the link is below what GPU and slot support, as on an idle
@@ -182,7 +194,6 @@ fn pcie(gpu: &GpuRates) -> String {
         (Some(link), _) | (None, Some(link)) => format!(" ({link})"),
         (None, None) => String::new(),
     };
-    let gib = |bytes: Option<f64>| format::number(bytes.map(|bytes| bytes / GIB));
     let (rx, tx) = (gib(gpu.pcie_rx_bytes_per_s), gib(gpu.pcie_tx_bytes_per_s));
     let capacity = gpu.pcie_capacity_bytes_per_s.map(|bytes| format!(" of {}", gib(Some(bytes))));
     format!("PCIe {rx} in, {tx} out{} GiB/s{trained}", capacity.unwrap_or_default())

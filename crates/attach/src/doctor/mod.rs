@@ -16,6 +16,7 @@ use serde::Serialize;
 
 use trainmon_base::errors::{self, Failure, shorten};
 use trainmon_base::text::{named_enum, sanitize};
+use trainmon_sample::gpu::special_words;
 use trainmon_sample::{GpuReading, GpuSample, ProcessId, SourceState, SourceStatus};
 use trainmon_sources::py_spy::{self, StackReader};
 use trainmon_sources::{Roots, SourceOptions, gpu, simulated_gpu};
@@ -157,11 +158,17 @@ fn nvml(answer: Option<Result<GpuSample, SourceStatus>>) -> Told {
         Some(Ok(gpus)) if gpus.devices.is_empty() => told(State::Absent, "the driver reports no GPU"),
         Some(Ok(gpus)) => {
             let driver = gpus.driver.map(|driver| format!("driver {driver}; ")).unwrap_or_default();
-            let name = |gpu: &GpuReading| format!("{} {}", gpu.index, gpu.name.as_deref().unwrap_or("?"));
+            let name = |gpu: &GpuReading| {
+                let special: Vec<_> = special_words(gpu.vgpu, gpu.confidential, gpu.mps.is_some()).collect();
+                let special = if special.is_empty() { String::new() } else { format!(" ({})", special.join(", ")) };
+                format!("{} {}{special}", gpu.index, gpu.name.as_deref().unwrap_or("?"))
+            };
+            let beside = gpus.devices.iter().find_map(|gpu| gpu.gpm_beside.as_deref());
+            let beside = beside.map(|other| format!("; no SM activity: {other} may hold the counters"));
             let names = gpus.devices.iter().map(name).collect::<Vec<_>>().join(", ");
             let is_confirmed = gpus.devices.iter().all(|gpu| gpu.files.is_empty());
             let remark = if is_confirmed { "" } else { UNCONFIRMED };
-            told(State::Ok, driver + &names + remark)
+            told(State::Ok, driver + &names + remark + &beside.unwrap_or_default())
         }
         Some(Err(error)) => {
             let state = match error.state {

@@ -125,6 +125,7 @@ impl EvidenceLines<'_> {
         self.add(SmActive, gpu.sm_active, Some(SM_ACTIVE));
         self.add(GpuThrottled, Some(gpu.throttled).filter(|share| *share > 0.0), Some(GPU_THROTTLED));
         self.add(Pcie, gpu.pcie.filter(|used| *used > LINK_SHOWN), Some(PCIE_BUSY));
+        self.add(Nvlink, gpu.nvlink.filter(|bytes_s| *bytes_s > 0.0), None);
     }
 
     fn workers(&mut self, workers: &Workers, window: &Features) {

@@ -17,6 +17,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use trainmon_rates::PAGE;
+use trainmon_sample::gpu::GpuXids;
 use trainmon_sample::process::is_of_learning;
 use trainmon_sample::{MountKind, ProcessId, ProcessRole, ThreadRole};
 use trainmon_waits::frame::{CountedSteps, RankRates, Stall, WorkerRates};
@@ -88,6 +89,11 @@ numbers! {
     gpu: Option<Device> = Device::from_span(span);
     /// The job uses a GPU, whether its load is known or not.
     gpu_held: bool = last.gpus.iter().any(|gpu| gpu.attached && !gpu.lost) || !last.job.accelerators.is_empty();
+    /// Errors that the driver has reported of the job's GPUs since trainmon attached, by their index.
+    gpu_errors: Vec<(u32, GpuXids)> = {
+        let errors = last.gpus.iter().filter(|gpu| gpu.attached).filter_map(|gpu| Some((gpu.index, gpu.xids?)));
+        errors.filter(|(_, xids)| xids.count > 0).collect()
+    };
     /// Device files of accelerators that the job holds open and that cannot be read.
     accelerators: Vec<Arc<str>> = last.job.accelerators.clone();
     /// Some GPU to train on can be read, whether the job uses it or not.

@@ -64,6 +64,7 @@ signals! {
     SmActive = "sm_active", Share, Gpu, "GPU multiprocessors active";
     GpuThrottled = "gpu_throttled", Share, Gpu, "GPU throttled, of the samples";
     Pcie = "pcie", Share, Gpu, "PCIe link in use";
+    Nvlink = "nvlink", BytesPerS, Gpu, "NVLink traffic, the larger direction";
     Workers = "workers", Count, Job, "workers";
     WorkersBusy = "workers_busy", Share, Job, "workers on a CPU";
     WorkersIoWait = "workers_io_wait", Share, Job, "workers waiting for data";

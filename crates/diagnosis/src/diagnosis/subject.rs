@@ -75,7 +75,7 @@ impl Subject {
 pub enum Missing {
     /// One of the known subjects.
     Subject(Subject),
-    /// A GPU, or one of its values: `gpu0`, `gpu0_load`.
+    /// A GPU, or one of its values: `gpu0`, `gpu0_load`, `gpu0_sm`, `gpu0_power`.
     Gpu(String),
 }
 
@@ -92,7 +92,9 @@ impl Missing {
             Self::Subject(subject) => subject.title(),
             Self::Gpu(gpu) => {
                 let index: String = gpu.chars().filter(char::is_ascii_digit).collect();
-                return if gpu.ends_with("_load") { format!("use of GPU {index}") } else { format!("GPU {index}") };
+                let values = [("_load", "use of "), ("_sm", "SM activity of "), ("_power", "power and clocks of ")];
+                let value = values.iter().find(|(end, _)| gpu.ends_with(end)).map_or("", |(_, value)| value);
+                return format!("{value}GPU {index}");
             }
         };
         title.to_owned()

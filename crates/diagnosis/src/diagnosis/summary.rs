@@ -175,6 +175,12 @@ fn frozen(window: &Features) -> String {
 
 /// That the job makes no progress, and which ranks are missing.
 fn hung(window: &Features) -> String {
+    let error = window.gpu_errors.iter().find_map(|(index, xids)| Some((index, xids.words()?)));
+    let error = error.map(|(index, words)| format!(" GPU {index} reported {words}.")).unwrap_or_default();
+    without_progress(window) + &error
+}
+
+fn without_progress(window: &Features) -> String {
     let ranks: Vec<String> = window.ranks_gone.iter().take(culprits::MOST_CULPRITS).map(u32::to_string).collect();
     let more = if window.ranks_gone.len() > ranks.len() { " and more" } else { "" };
     match ranks.len() {

@@ -82,9 +82,11 @@ impl Visibility {
     fn gpus(&mut self, gpus: &GpuSample) {
         // The driver may respond while a GPU does not.
         for device in gpus.devices.iter().filter(|device| device.lost) {
-            let why = "the driver has lost this GPU: it no longer responds";
+            let error =
+                device.xids.and_then(|xids| xids.words()).map(|words| format!("; its last error was {words}"));
+            let why = format!("the driver has lost this GPU: it no longer responds{}", error.unwrap_or_default());
             let fix = if device.files.is_empty() { "sudo nvidia-smi --gpu-reset, or reboot" } else { "reboot" };
-            self.miss(Missing::Gpu(format!("gpu{}", device.index)), why, Some(fix));
+            self.miss(Missing::Gpu(format!("gpu{}", device.index)), &why, Some(fix));
         }
         // MIG and some virtual GPUs do not offer it: unknown is not zero.
         let is_idle = |device: &GpuReading| device.asleep || device.of_processes && device.processes.is_empty();
@@ -97,10 +99,34 @@ impl Visibility {
             };
             self.miss(Missing::Gpu(format!("gpu{}_load", device.index)), why, None);
         }
+        self.untold(gpus);
         if !gpus.devices.is_empty() && gpus.devices.iter().all(|device| device.lost) {
             self.see(Subject::Nvml, SourceState::Gone.seen());
         } else if gpus.simulated {
             self.see(Subject::Nvml, "simulated");
+        }
+    }
+
+    /// What a GPU does not tell because of what it is, or of what runs beside trainmon.
+    fn untold(&mut self, gpus: &GpuSample) {
+        for gpu in gpus.devices.iter().filter(|gpu| !gpu.lost) {
+            let sm = Missing::Gpu(format!("gpu{}_sm", gpu.index));
+            if gpu.vgpu == Some(true) && gpu.power_mw.is_none() {
+                let why =
+                    "this is a vGPU: power, heat and clocks of the whole GPU, and what others use of it, are unknown";
+                self.miss(Missing::Gpu(format!("gpu{}_power", gpu.index)), why, None);
+            }
+            if gpu.gpm.is_some() {
+                continue;
+            }
+            if gpu.confidential == Some(true) {
+                let why = "confidential computing is on, which switches the performance counters off";
+                self.miss(sm, why, None);
+            } else if let Some(other) = &gpu.gpm_beside {
+                let why =
+                    format!("the driver refuses the performance counters; {other} runs, too, and may hold them");
+                self.miss(sm, &why, None);
+            }
         }
     }
 
@@ -214,6 +240,32 @@ mod tests {
         for all in [vec![launcher, rank(8), rank(9)], vec![ProcessSample { rank: None, ..rank(7) }]] {
             assert!(of(all).iter().all(|missed| missed.what != Subject::OtherRanks.into()));
         }
+    }
+
+    #[test]
+    fn what_a_special_gpu_does_not_tell_is_said() {
+        let told = |gpu: GpuReading| {
+            let gpu = GpuReading { index: 2, utilization_pct: Some(1), ..gpu };
+            let gpus = GpuSample { devices: vec![gpu], ..GpuSample::default() };
+            let sample = Sample { gpus: Some(Arc::new(gpus)), ..Sample::default() };
+            let missed = Visibility::from_sample(&sample, 7).not_seen;
+            missed
+                .into_iter()
+                .map(|missed| (missed.what.title(), missed.why))
+                .find(|(what, _)| what.ends_with("GPU 2"))
+        };
+        let (what, why) = told(GpuReading { vgpu: Some(true), ..GpuReading::default() }).unwrap();
+        assert!(what == "power and clocks of GPU 2" && why.contains("vGPU"), "{why}");
+        let (what, why) = told(GpuReading { confidential: Some(true), ..GpuReading::default() }).unwrap();
+        assert!(what == "SM activity of GPU 2" && why.contains("confidential"), "{why}");
+        let beside = Some("nv-hostengine (7)".into());
+        let (what, why) = told(GpuReading { gpm_beside: beside.clone(), ..GpuReading::default() }).unwrap();
+        assert!(what == "SM activity of GPU 2" && why.contains("nv-hostengine (7)"), "{why}");
+        assert_eq!(
+            told(GpuReading { gpm_beside: beside, gpm: Some(Default::default()), ..GpuReading::default() }),
+            None
+        );
+        assert_eq!(told(GpuReading { vgpu: Some(true), power_mw: Some(5), ..GpuReading::default() }), None);
     }
 
     #[test]

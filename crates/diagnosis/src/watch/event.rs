@@ -28,6 +28,8 @@ named_enum! {
         Deadline = "deadline",
         /// The clocks of a GPU are held down, or the CPU quota of the control group stops the job.
         Throttled = "throttled",
+        /// The driver has reported an error of a GPU.
+        GpuError = "gpu-error",
         /// The processes that trained have ended, and others train in their place.
         Restarted = "restarted",
         /// A profile that another event asked for has been taken.
@@ -73,6 +75,11 @@ impl EventKind {
                 "A GPU's clocks are held down by heat, by the power supply or by the hardware; or the CPU quota of the control group \
                  stops the job. The power limit of a busy GPU does not count.",
                 "15 s",
+            ),
+            Self::GpuError => (
+                "The NVIDIA driver has reported an error of one of the job's GPUs, by its number (Xid). Most of them end the job or \
+                 leave it hanging.",
+                "at once; the same number again after a minute",
             ),
             Self::Restarted => (
                 "The processes that trained have ended, and a launcher has started others that train in their place.",
@@ -224,6 +231,13 @@ pub enum EventDetails {
         /// Share of the enforcement periods in which the job was stopped.
         throttled_pct: Option<f64>,
         cpu_quota_cores: Option<f64>,
+    },
+    GpuError {
+        gpu: u32,
+        /// Number of the last one.
+        xid: u32,
+        /// How many since the last event.
+        errors: u64,
     },
     Profile {
         /// `None` where there is no profile.

@@ -14,7 +14,7 @@ const RULE: LastingRule = LastingRule { begins_s: 15.0, most_s: 600.0, ends_s: 3
 /// A quota stops a job now and then when its threads wake at once. In so many of the periods it costs time.
 const THROTTLED: f64 = 0.25;
 /// Most GPUs that are watched: no machine has more.
-const MOST_GPUS: usize = 64;
+pub(super) const MOST_GPUS: usize = 64;
 
 /// What holds GPUs and CPUs down.
 #[derive(Debug)]

@@ -11,6 +11,7 @@ mod bottleneck;
 mod deadline;
 mod event;
 mod filling;
+mod gpu_error;
 mod held_down;
 mod job_end;
 mod lasting;
@@ -60,6 +61,7 @@ pub struct Watcher {
     slow_steps: slow_steps::SlowSteps,
     late_rank: late_rank::LateRank,
     held_down: held_down::HeldDown,
+    gpu_errors: gpu_error::GpuErrors,
     memory: filling::FillingMemory,
     deadline: deadline::Deadline,
     restarted: restarted::Restarted,
@@ -79,6 +81,7 @@ impl Watcher {
             slow_steps: slow_steps::SlowSteps::new(options.slower),
             late_rank: late_rank::LateRank::default(),
             held_down: held_down::HeldDown::default(),
+            gpu_errors: gpu_error::GpuErrors::default(),
             memory: filling::FillingMemory::default(),
             deadline: deadline::Deadline::default(),
             restarted: restarted::Restarted::default(),
@@ -114,6 +117,7 @@ impl Watcher {
             events.extend(self.late_rank.push(moment));
             events.extend(self.slow_steps.push(moment));
             events.extend(self.held_down.push(moment));
+            events.extend(self.gpu_errors.push(moment));
             events.extend(self.memory.push(moment));
             events.extend(self.deadline.push(moment));
             events.extend(self.restarted.push(moment));
@@ -140,6 +144,7 @@ impl Watcher {
         self.bottleneck.is_small()
             && self.slow_steps.is_small()
             && self.held_down.is_small()
+            && self.gpu_errors.is_small()
             && self.memory.is_small()
             && self.deadline.is_small()
     }

@@ -37,7 +37,9 @@ impl StoryEvent {
             EventDetails::Memory { place, gpu, .. } => {
                 (format!("{place}{}", gpu.map(|gpu| gpu.to_string()).unwrap_or_default()), None, None)
             }
-            EventDetails::ThrottledGpu { gpu, .. } => (gpu.to_string(), None, None),
+            EventDetails::ThrottledGpu { gpu, .. } | EventDetails::GpuError { gpu, .. } => {
+                (gpu.to_string(), None, None)
+            }
             EventDetails::LateRank { .. } => {
                 (event.training_pid.map(|pid| pid.to_string()).unwrap_or_default(), None, None)
             }

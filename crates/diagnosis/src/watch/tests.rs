@@ -7,6 +7,7 @@ use crate::diagnosis::Verdict;
 use crate::diagnosis::causes::Cause;
 use crate::diagnosis::verdict::{Class, Phase, Rank};
 use trainmon_rates::frame::{GpuRates, JobRates};
+use trainmon_sample::gpu::GpuXids;
 use trainmon_waits::Frame;
 use trainmon_waits::frame::RankRates;
 use trainmon_waits::time_split::TimeSplit;
@@ -214,6 +215,27 @@ fn what_holds_a_gpu_or_the_job_down() {
     assert_eq!(when(&[(100, free.clone()), (100, quota), (100, free)]), wanted);
     let capped = Second { reasons: 0x4, ..healthy() };
     assert_eq!(when(&[(300, capped), (5, hot), (300, healthy())]), [], "a power cap, and five hot seconds");
+}
+
+#[test]
+fn errors_of_a_gpu_are_told_once() {
+    let mut watcher = Watcher::new(WatchOptions::default());
+    let mut at = |second: usize, count: u64, last: Option<u32>| {
+        let mut tick = tick(second, &healthy());
+        let gpu = &mut Arc::make_mut(&mut tick.frame).gpus[0];
+        gpu.xids = Some(GpuXids { count, last });
+        let events = watcher.push(&tick).into_iter().filter(|event| event.kind == EventKind::GpuError);
+        events.map(|event| event.text).collect::<Vec<_>>()
+    };
+    assert!(at(0, 0, None).is_empty());
+    assert_eq!(at(1, 1, Some(31)), ["GPU 0 reported Xid 31 (a program accessed memory that is not its own)"]);
+    assert!(at(2, 1, Some(31)).is_empty());
+    assert_eq!(at(3, 4, Some(79)), ["GPU 0 reported Xid 79 (fell off the bus), the last of 3 errors"]);
+    assert_eq!(at(4, 1, Some(13)), ["GPU 0 reported Xid 13 (fault in a kernel of a program)"], "counted anew");
+    let again: Vec<_> = (5..200).flat_map(|second| at(second, second as u64, Some(13))).collect();
+    assert_eq!(again.len(), 3, "{again:?}");
+    assert!(again.iter().all(|text| text.contains("the last of ")), "{again:?}");
+    assert!(at(200, u64::MAX, None).is_empty());
 }
 
 #[test]

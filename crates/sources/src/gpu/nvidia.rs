@@ -16,16 +16,17 @@ use nvml_wrapper::error::NvmlError;
 
 use crate::SourceOptions;
 use crate::clock::unix_us;
-use crate::fields::keyed_number;
-use crate::files::KeptPath;
 use crate::gpu_reader::Vendor;
 use device::DeviceReader;
+use host::HostFiles;
 use library_file::Unusable;
 use raw::{Buffers, NvmlLibrary};
 use trainmon_base::trust::privileged;
 use trainmon_sample::{GpuReading, SourceState, SourceStatus};
+use xids::XidWatch;
 
 mod device;
+mod host;
 mod library_file;
 mod loader;
 mod processes;
@@ -33,6 +34,7 @@ mod query;
 mod raw;
 mod readings;
 mod trial;
+mod xids;
 
 pub use trial::run_part;
 
@@ -67,12 +69,13 @@ const FURTHEST_BACK_US: u64 = 5_000_000;
 pub struct NvmlReader {
     // Before the library: fields are dropped in this order, and the library shuts NVML down.
     devices: Vec<DeviceReader>,
+    xids: XidWatch,
     library: NvmlLibrary,
     driver: Option<Arc<str>>,
     buffers: Buffers,
     pcie_turn: usize,
     pcie_next_ns: u64,
-    meminfo: KeptPath,
+    host: HostFiles,
     /// Under WSL, whose only file is that of all GPUs.
     dxg: Option<Arc<str>>,
 }
@@ -96,16 +99,18 @@ impl Vendor for NvmlReader {
             return Err(explain("cannot open the GPU", first));
         }
         let driver = raw::driver_version(nvml).ok().filter(|version| !version.is_empty()).map(Arc::from);
-        let meminfo = KeptPath::new(options.roots.proc.join("meminfo"));
+        let host = HostFiles::new(&options.roots.proc);
+        let xids = XidWatch::new(nvml, devices.len());
         let dxg = Path::new(DXG).exists().then(|| DXG.into());
         Ok(Self {
             devices,
+            xids,
             library,
             driver,
             buffers: Buffers::default(),
             pcie_turn: 0,
             pcie_next_ns: 0,
-            meminfo,
+            host,
             dxg,
         })
     }
@@ -113,13 +118,13 @@ impl Vendor for NvmlReader {
     fn read(&mut self, now_ns: u64) -> Result<Vec<GpuReading>, SourceStatus> {
         let (now_us, turn) = (unix_us(), self.pcie_turn(now_ns));
         let mut readings = Vec::with_capacity(self.devices.len());
+        self.xids.read(&self.devices, now_ns);
         for (position, device) in self.devices.iter_mut().enumerate() {
             device.reopen(self.library.nvml, now_ns);
             let pcie = turn.filter(|&(whose, _)| whose == position).map(|(_, direction)| direction);
-            let mut host_memory = || host_memory(&mut self.meminfo);
-            let read = device.read(now_ns, now_us, pcie, &mut self.buffers, &mut host_memory);
+            let read = device.read(now_ns, now_us, pcie, &mut self.buffers, &mut self.host);
             let files = if read.minor.is_none() { self.dxg.iter().cloned().collect() } else { Vec::new() };
-            readings.push(GpuReading { files, ..read });
+            readings.push(GpuReading { files, xids: self.xids.reported(position), ..read });
             if let Some(error) = device.driver_gone() {
                 return Err(explain("the NVIDIA driver no longer answers", error));
             }
@@ -144,15 +149,6 @@ impl NvmlReader {
         let direction = if turn.is_multiple_of(2) { PcieUtilCounter::Receive } else { PcieUtilCounter::Send };
         Some(((turn / 2) % self.devices.len(), direction))
     }
-}
-
-/// The memory of the host: in use, and all of it, bytes.
-fn host_memory(meminfo: &mut KeptPath) -> (Option<u64>, Option<u64>) {
-    let mut room = [0; 4096];
-    let read = meminfo.read_page(&mut room).unwrap_or_default();
-    let bytes = |key: &[u8]| keyed_number(read, key).and_then(|kib| kib.checked_mul(1024));
-    let (total, free) = (bytes(b"MemTotal:"), bytes(b"MemAvailable:"));
-    (total.and_then(|total| total.checked_sub(free?)), total)
 }
 
 /// Whether nothing on this machine is a GPU of NVIDIA's: neither on PCI, nor what WSL and Jetson have instead. A container sees

@@ -20,6 +20,8 @@ pub(in crate::gpu) const PCIE_WIDTH: RangeInclusive<u32> = 1..=64;
 pub(in crate::gpu) const PID: RangeInclusive<u32> = 1..=1 << 22;
 /// Minor numbers of Linux have 20 bits (`MINORBITS` of include/linux/kdev_t.h).
 pub(in crate::gpu) const MINOR: RangeInclusive<u32> = 0..=(1 << 20) - 1;
+/// Numbers of errors: NVIDIA's catalog ends below 200.
+pub(in crate::gpu) const XID: RangeInclusive<u32> = 1..=9_999;
 pub(in crate::gpu) const COUNTER: RangeInclusive<u64> = 0..=u64::MAX - 1;
 /// Up to 1 PiB.
 const MEMORY_BYTES: RangeInclusive<u64> = 1..=1 << 50;

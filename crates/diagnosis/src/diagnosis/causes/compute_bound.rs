@@ -11,6 +11,8 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         let gpu = case.busy_gpu()?;
         let words = "another process is on the GPU, and the driver does not tell how much of it that one uses";
         let judgment = case.found(Cause::ComputeBound, 1.0).less_sure_if(gpu.parts_unknown, INFERRED, words);
+        let words = "a vGPU tells neither power nor clocks: small kernels and clocks held down look the same";
+        let judgment = judgment.less_sure_if(gpu.vgpu && gpu.power.is_none(), INFERRED, words);
         if gpu.throttled >= throttled::GPU_THROTTLED {
             return Some(judgment.other(Cause::Throttled, PERHAPS, "the power limit holds the clocks down"));
         }

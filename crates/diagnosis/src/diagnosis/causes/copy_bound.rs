@@ -41,9 +41,11 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         memory from other work on the host",
     advice: advice![
         "Copy less: uint8 batches, augmented on the GPU"
-            => "the link is full; pin_memory=True and non_blocking=True speed up each copy";
+            => "the link is full; pin_memory=True and non_blocking=True speed up each copy", if copies_in_the_clear;
+        "Copy fewer bytes: uint8 batches, augmented on the GPU"
+            => "confidential computing encrypts each copy on a CPU, whether its memory is pinned or not", if encrypts;
         "Copy the next batch on a separate CUDA stream"
-            => "copies from pinned memory overlap with the kernels of the step";
+            => "copies from pinned memory overlap with the kernels of the step", if copies_in_the_clear;
     ],
     bound: |_, window| by_the_host(window).map(|(copies, _)| window.without(copies)),
     special_case: |window| by_the_host(window).map(|_| &BY_THE_HOST),
@@ -57,12 +59,21 @@ const BY_THE_HOST: CauseSpec = CauseSpec {
     advice: advice![
         "Pin the memory: pin_memory=True, then non_blocking=True"
             => "the host copies pageable memory piece by piece and does nothing else; the GPU fetches pinned \
-                memory itself";
+                memory itself", if copies_in_the_clear;
         "Copy less: uint8 batches, augmented on the GPU"
             => "uint8 needs a quarter of the bytes of float32";
     ],
     ..CAUSE
 };
+
+/// Confidential computing is on: the GPU cannot read the host's memory, so a CPU encrypts all that goes there.
+fn encrypts(window: &Features) -> bool {
+    window.gpu.as_ref().is_some_and(|gpu| gpu.confidential)
+}
+
+fn copies_in_the_clear(window: &Features) -> bool {
+    !encrypts(window)
+}
 
 /// How long the host itself copies, as a share of the loop's time and of the host's work, if it is most of that work.
 fn by_the_host(window: &Features) -> Option<(f64, f64)> {

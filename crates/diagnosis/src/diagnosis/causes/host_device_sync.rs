@@ -36,7 +36,10 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         let words = "without stacks, trainmon cannot see what the loop does between its waits";
         waits.then(|| {
             let judgment = case.found(Cause::HostDeviceSync, BY_WORK_BETWEEN.at(shares.host_busy));
-            judgment.less_sure_if(case.main.stacks.is_none(), INFERRED, words)
+            let judgment = judgment.less_sure_if(case.main.stacks.is_none(), INFERRED, words);
+            let words = "other virtual machines may use the rest of the GPU of which this vGPU is a part, and the loop then \
+                waits for them";
+            judgment.less_sure_if(gpu.vgpu, GUESSED, words)
         })
     },
     signals: &[MAIN_WAIT, MAIN_STACKS, DEVICE, STEPS],

@@ -21,7 +21,10 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         let gpu = case.device()?;
         let theirs = gpu.busy - gpu.job_busy;
         let shared = gpu.others && theirs >= SHARED_GPU && gpu.busy >= NEARLY_BUSY;
-        shared.then(|| Judgment::new(Cause::SharedGpu, BY_THEIR_USE.at(theirs)))
+        let words = "under MPS they run side by side: how much one slows the other down is unknown";
+        shared.then(|| {
+            Judgment::new(Cause::SharedGpu, BY_THEIR_USE.at(theirs)).less_sure_if(gpu.by_mps, GUESSED, words)
+        })
     },
     signals: &[DEVICE, DEVICE_PROCESSES],
     source: "without MPS, processes take turns on a GPU: while one runs, the others wait",
@@ -30,11 +33,16 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         a service that only holds memory costs nothing",
     advice: advice![
         "Move one of the jobs to another GPU"
-            => "they take turns on this one";
+            => "they share this one";
         Nothing "If both must stay, use MIG instances or the MPS server"
-            => "they then run side by side instead of taking turns";
+            => "they then run side by side instead of taking turns", if takes_turns;
     ],
     bound: |_, window| window.gpu.as_ref().map(|gpu| window.without(gpu.busy - gpu.job_busy)),
     culprits: &[culprits::gpu_users],
     ..CauseSpec::in_class(Class::Gpu)
 };
+
+/// The processes do not share the GPU through MPS yet.
+fn takes_turns(window: &Features) -> bool {
+    window.gpu.as_ref().is_none_or(|gpu| !gpu.by_mps)
+}

@@ -45,6 +45,14 @@ pub(in crate::diagnosis) struct Device {
     pub others: bool,
     /// Other processes may compute on the GPUs, and how much is unknown.
     pub parts_unknown: bool,
+    /// Processes share a GPU through MPS: they run side by side.
+    pub by_mps: bool,
+    /// A GPU is a vGPU: what other virtual machines use of the whole GPU is unknown.
+    pub vgpu: bool,
+    /// Confidential computing is on: each copy is encrypted on the host.
+    pub confidential: bool,
+    /// Traffic over NVLink, bytes/s, the larger direction.
+    pub nvlink: Option<f64>,
     /// Difference in use between the least and the most used GPU, 0–1.
     pub spread: f64,
     /// A GPU of the job is lost.
@@ -100,8 +108,13 @@ impl Device {
             held_down: masks.iter().any(|reasons| reasons & !POWER_CAP != 0),
             others: attached.iter().any(|gpu| !gpu.others.is_empty()),
             parts_unknown: readings()
-                .any(|(gpu, _)| gpu.others.iter().any(|other| other.compute) && gpu.utilization_pct.is_some())
+                .filter(|(gpu, _)| gpu.utilization_pct.is_some())
+                .any(|(gpu, _)| gpu.by_mps || gpu.others.iter().any(|other| other.compute))
                 && readings().all(|(gpu, _)| gpu.job_utilization_pct.is_none()),
+            by_mps: attached.iter().any(|gpu| gpu.by_mps),
+            vgpu: attached.iter().any(|gpu| gpu.vgpu == Some(true)),
+            confidential: attached.iter().any(|gpu| gpu.confidential == Some(true)),
+            nvlink: mean(&|gpu| Some(gpu.nvlink_rx_bytes_per_s?.max(gpu.nvlink_tx_bytes_per_s?))),
             spread: ((most - least) / 100.0).max(0.0),
             lost: attached.iter().any(|gpu| gpu.lost),
         })

@@ -7,6 +7,7 @@ use nvml_wrapper::gpm::{GpmSample, gpm_metrics_get};
 use nvml_wrapper::{Device, Nvml};
 
 use super::super::plausible;
+use super::host::HostFiles;
 use super::processes::NvmlProcesses;
 use super::query::Query;
 use super::raw::{self, Buffers};
@@ -34,6 +35,8 @@ pub(super) struct DeviceReader {
     /// Timestamp of the newest point seen; `None` before the first read.
     points_seen_us: Option<u64>,
     gpm_supported: Option<bool>,
+    /// The GPU has GPM, and refused it in its last tick.
+    gpm_refuses: bool,
     gpm_before: Option<(GpmSample<'static>, u64)>,
 }
 
@@ -51,6 +54,7 @@ impl DeviceReader {
             processes: NvmlProcesses::default(),
             points_seen_us: None,
             gpm_supported: None,
+            gpm_refuses: false,
             gpm_before: None,
         }
     }
@@ -58,6 +62,16 @@ impl DeviceReader {
     /// Why the GPU could not be opened.
     pub(super) fn refusal(&self) -> Option<&NvmlError> {
         self.device.as_ref().err()
+    }
+
+    /// The GPU, if its errors may be asked for. Under MIG they are those of each instance, and need rights.
+    pub(super) fn with_errors(&self) -> Option<&Device<'static>> {
+        self.device.as_ref().ok().filter(|_| self.facts.mig != Some(true))
+    }
+
+    /// Whether it is the GPU of this handle, which may be anything.
+    pub(super) fn has_handle_of(&self, other: &Device<'_>) -> bool {
+        self.device.as_ref().is_ok_and(|device| raw::is_same(device, other))
     }
 
     /// The error that says that no GPU answers any more.
@@ -79,7 +93,7 @@ impl DeviceReader {
         now_us: u64,
         pcie: Option<PcieUtilCounter>,
         buffers: &mut Buffers,
-        host_memory: &mut dyn FnMut() -> (Option<u64>, Option<u64>),
+        host: &mut HostFiles,
     ) -> GpuReading {
         let device = match &self.device {
             Ok(device) => device,
@@ -107,14 +121,17 @@ impl DeviceReader {
             }
             let mut seen = self.slow.clone();
             readings::fast(device, query, &mut seen);
+            readings::leave_out_what_a_vgpu_is_not_told(&mut seen);
             if readings::is_integrated(query) {
-                use_host_memory(&mut seen, host_memory());
+                use_host_memory(&mut seen, host.memory());
             }
             self.read_points(&mut seen, now_us, buffers);
             if let Ok(device) = &self.device {
+                self.processes.read_list(device, &mut self.query, &mut seen, buffers, host);
                 self.processes.read(device, &mut self.query, &mut seen, now_us, buffers);
             }
             self.read_gpm(&mut seen);
+            self.name_what_else_reads_gpm(&mut seen, host);
             if !self.query.lost {
                 return seen;
             }
@@ -178,7 +195,9 @@ impl DeviceReader {
         {
             return;
         }
-        let Some(sample) = query.get("GPM", || device.gpm_sample()) else { return };
+        let sample = query.get("GPM", || device.gpm_sample());
+        self.gpm_refuses = sample.is_none();
+        let Some(sample) = sample else { return };
         if let Some((before, _)) = &self.gpm_before {
             let wanted = [GpmMetricId::SmUtil, GpmMetricId::AnyTensorUtil, GpmMetricId::DramBwUtil];
             let metrics = query.get("GPM", || gpm_metrics_get(nvml, before, &sample, &wanted)).unwrap_or_default();
@@ -186,8 +205,16 @@ impl DeviceReader {
             let mut next = || values.next().flatten();
             let gpm = Gpm { sm_active_pct: next(), tensor_active_pct: next(), dram_active_pct: next() };
             seen.gpm = (gpm != Gpm::default()).then_some(gpm);
+            self.gpm_refuses = seen.gpm.is_none();
         }
         self.gpm_before = Some((sample, now_ns));
+    }
+
+    /// If the GPU refuses GPM though it has it, DCGM may be why.
+    fn name_what_else_reads_gpm(&self, seen: &mut GpuReading, host: &mut HostFiles) {
+        if self.gpm_refuses && seen.confidential != Some(true) {
+            seen.gpm_beside = host.dcgm(self.query.now_ns);
+        }
     }
 }
 

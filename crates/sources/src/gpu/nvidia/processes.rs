@@ -3,10 +3,11 @@
 use nvml_wrapper::Device;
 
 use super::super::plausible::{self, within};
+use super::host::HostFiles;
 use super::query::Query;
 use super::raw::{self, Buffers, ProcessList};
 use super::{FURTHEST_BACK_US, SLOW_EVERY_NS};
-use trainmon_sample::gpu::{GpuProcess, GpuReading};
+use trainmon_sample::gpu::{GpuProcess, GpuReading, MpsUse};
 
 /// What is remembered of a GPU's processes between ticks.
 #[derive(Debug, Default)]
@@ -17,6 +18,7 @@ pub(super) struct NvmlProcesses {
     compute: Vec<GpuProcess>,
     compute_until_ns: u64,
     memory_used_bytes: Option<u64>,
+    mps: MpsUse,
     /// Timestamp of the newest utilization seen.
     seen_us: u64,
 }
@@ -26,14 +28,34 @@ impl NvmlProcesses {
     pub(super) fn read_slow(&mut self, device: &Device<'static>, query: &mut Query, buffers: &mut Buffers) {
         self.slow.clear();
         list(query, "MPS processes", device, ProcessList::Mps, &mut self.slow, buffers);
+        self.mps.clients = self.slow.iter().map(|process| process.pid).collect();
+        self.mps.clients.sort_unstable();
         list(query, "graphics processes", device, ProcessList::Graphics, &mut self.slow, buffers);
     }
 
-    /// Reads each process's utilization, and the compute list when it is due. The GPU's memory and utilization must
-    /// have been read already.
+    /// Reads the compute list when it is due. The GPU's memory must have been read already.
     ///
     /// A list takes the driver milliseconds, under its lock. So it is read again after five seconds, when the memory in
     /// use has changed (as when a process comes or goes), or when a process missing from it has used the GPU.
+    pub(super) fn read_list(
+        &mut self,
+        device: &Device<'static>,
+        query: &mut Query,
+        seen: &mut GpuReading,
+        buffers: &mut Buffers,
+        host: &HostFiles,
+    ) {
+        if query.now_ns >= self.compute_until_ns || seen.memory_used_bytes != self.memory_used_bytes {
+            self.compute.clear();
+            let read = list(query, "compute processes", device, ProcessList::Compute, &mut self.compute, buffers);
+            self.compute_until_ns = if read { query.now_ns.saturating_add(SLOW_EVERY_NS) } else { 0 };
+            self.memory_used_bytes = seen.memory_used_bytes;
+            self.mps.server = self.compute.iter().map(|process| process.pid).find(|pid| host.is_mps_server(*pid));
+        }
+        seen.mps = (self.mps != MpsUse::default()).then(|| self.mps.clone());
+    }
+
+    /// Reads each process's utilization. The list and the GPU's memory and utilization must have been read already.
     pub(super) fn read(
         &mut self,
         device: &Device<'static>,
@@ -42,12 +64,6 @@ impl NvmlProcesses {
         now_us: u64,
         buffers: &mut Buffers,
     ) {
-        if query.now_ns >= self.compute_until_ns || seen.memory_used_bytes != self.memory_used_bytes {
-            self.compute.clear();
-            let read = list(query, "compute processes", device, ProcessList::Compute, &mut self.compute, buffers);
-            self.compute_until_ns = if read { query.now_ns.saturating_add(SLOW_EVERY_NS) } else { 0 };
-            self.memory_used_bytes = seen.memory_used_bytes;
-        }
         let processes = &mut seen.processes;
         processes.extend_from_slice(&self.compute);
         processes.extend_from_slice(&self.slow);

@@ -8,7 +8,10 @@
 
 use std::ffi::{OsStr, c_char, c_uint, c_ulonglong};
 
+use nvml_wrapper::enums::event::XidError;
 use nvml_wrapper::error::{NvmlError, nvml_sym, nvml_try};
+use nvml_wrapper::event::EventSet;
+use nvml_wrapper::struct_wrappers::event::EventData;
 use nvml_wrapper::{Device, Nvml};
 use nvml_wrapper_sys::bindings as sys;
 
@@ -95,6 +98,63 @@ pub(crate) fn memory_v1(device: &Device<'_>) -> Result<(u64, u64), NvmlError> {
     // SAFETY: as in `clock_event_reasons`.
     nvml_try(unsafe { function(device.handle(), &mut memory) })?;
     Ok((memory.used, memory.total))
+}
+
+/// Whether confidential computing is on: 1 if so.
+pub(crate) fn confidential(device: &Device<'_>) -> Result<u32, NvmlError> {
+    let function = nvml_sym(device.nvml().lib().nvmlSystemGetConfComputeState.as_ref())?;
+    let mut state = sys::nvmlConfComputeSystemState_t { environment: 0, ccFeature: 0, devToolsMode: 0 };
+    // SAFETY: the out parameter outlives the call.
+    nvml_try(unsafe { function(&mut state) })?;
+    Ok(state.ccFeature)
+}
+
+/// Data sent and received over all NVLinks, counters, KiB; `None` for one that is no whole number.
+///
+/// # Errors
+/// The driver's; `NotSupported` without NVLink.
+pub(crate) fn nvlink_kib(device: &Device<'_>) -> Result<[Option<u64>; 2], NvmlError> {
+    use sys::field_id::{NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX, NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX};
+    let function = nvml_sym(device.nvml().lib().nvmlDeviceGetFieldValues.as_ref())?;
+    // nvml.h: scope `UINT_MAX` is the sum of all links.
+    let field = |id| sys::nvmlFieldValue_t {
+        fieldId: id,
+        scopeId: c_uint::MAX,
+        timestamp: 0,
+        latencyUsec: 0,
+        valueType: sys::nvmlValueType_enum_NVML_VALUE_TYPE_COUNT,
+        nvmlReturn: sys::nvmlReturn_enum_NVML_ERROR_UNKNOWN,
+        value: sys::nvmlValue_t { ullVal: 0 },
+    };
+    let mut fields = [NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX, NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX].map(field);
+    // SAFETY: as in `clock_event_reasons`; there are two fields.
+    nvml_try(unsafe { function(device.handle(), 2, fields.as_mut_ptr()) })?;
+    for field in &fields {
+        nvml_try(field.nvmlReturn)?;
+    }
+    Ok(fields.map(|field| number(field.valueType, field.value)))
+}
+
+/// Has the errors of a GPU reported to a set of events.
+pub(crate) fn register_xids(device: &Device<'_>, set: &EventSet<'_>) -> Result<(), NvmlError> {
+    let function = nvml_sym(device.nvml().lib().nvmlDeviceRegisterEvents.as_ref())?;
+    let wanted = c_ulonglong::from(sys::nvmlEventTypeXidCriticalError);
+    // SAFETY: as in `clock_event_reasons`; the set's handle is the wrapper's, which alone frees it.
+    nvml_try(unsafe { function(device.handle(), wanted, set.handle()) })
+}
+
+/// Whether both are the same GPU: NVML has one handle for each. The handles are compared, not used.
+pub(crate) fn is_same(device: &Device<'_>, other: &Device<'_>) -> bool {
+    // SAFETY: nothing is done with the handles.
+    unsafe { device.handle() == other.handle() }
+}
+
+/// The number of an error.
+pub(crate) fn xid(event: &EventData<'_>) -> Option<u64> {
+    match event.event_data.as_ref()? {
+        XidError::Value(number) => Some(*number),
+        XidError::Unknown => None,
+    }
 }
 
 /// Product name.

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use nvml_wrapper::Device;
-use nvml_wrapper::enum_wrappers::device::{Clock, EccCounter, MemoryError, PcieUtilCounter, TemperatureSensor};
+use nvml_wrapper::enum_wrappers::device::{
+    Clock, EccCounter, GpuVirtualizationMode, MemoryError, PcieUtilCounter, TemperatureSensor,
+};
 
 use super::super::plausible::{self as believed, within};
 use super::query::Query;
@@ -39,6 +41,8 @@ pub(super) fn facts(device: &Device<'static>, query: &mut Query, into: &mut GpuR
         pcie_generation_max = device.max_pcie_link_gen(), within(believed::PCIE_GENERATION);
         pcie_width_max = device.max_pcie_link_width(), within(believed::PCIE_WIDTH);
         mig = device.mig_mode().map(|mode| mode.current), |mode| within(0..=1)(mode).map(|mode| mode == 1);
+        vgpu = device.virtualization_mode(), |mode| Some(mode == GpuVirtualizationMode::Vgpu);
+        confidential = raw::confidential(device), |on| within(0..=1)(on).map(|on| on == 1);
     }
 }
 
@@ -76,6 +80,23 @@ pub(super) fn fast(device: &Device<'static>, query: &mut Query, into: &mut GpuRe
         sm_clock_mhz = device.clock_info(Clock::SM), within(believed::CLOCK_MHZ);
         clock_event_reasons = raw::clock_event_reasons(device), within(believed::COUNTER);
     }
+    if let Some([sent, received]) = query.get("NVLink", || raw::nvlink_kib(device)) {
+        into.nvlink_tx_kib = sent.and_then(within(believed::COUNTER));
+        into.nvlink_rx_kib = received.and_then(within(believed::COUNTER));
+    }
+}
+
+/// A virtual machine is not told power, heat and clocks of the GPU that its vGPU is a part of. A zero says that, too ("Management SDK
+/// User Guide" of NVIDIA's virtual GPU software). Without a clock, nothing is known of what holds it down.
+pub(super) fn leave_out_what_a_vgpu_is_not_told(seen: &mut GpuReading) {
+    if seen.vgpu != Some(true) {
+        return;
+    }
+    for value in [&mut seen.power_mw, &mut seen.temperature_c, &mut seen.sm_clock_mhz, &mut seen.memory_clock_mhz] {
+        *value = value.filter(|value| *value > 0);
+    }
+    seen.energy_mj = seen.energy_mj.filter(|energy| *energy > 0);
+    seen.clock_event_reasons = seen.clock_event_reasons.filter(|_| seen.sm_clock_mhz.is_some());
 }
 
 /// One direction of the PCIe link, replacing what was measured before.

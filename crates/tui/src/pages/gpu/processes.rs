@@ -40,6 +40,7 @@ fn line(gpu: &GpuRates, process: &GpuProcessRates, frame: &Frame, width: usize) 
     let known = if ours { frame.processes.iter().find(|known| known.id.pid == process.pid) } else { None };
     let whose = match process.ours {
         Some(true) => "  * ours",
+        None if process.mps_server => "   shared",
         Some(false) => "    other",
         None => "  ? unknown",
     };
@@ -64,6 +65,7 @@ fn line(gpu: &GpuRates, process: &GpuProcessRates, frame: &Frame, width: usize) 
     let command = match known {
         Some(known) if !known.command.is_empty() => &known.command,
         Some(known) => known.comm.as_ref(),
+        None if process.mps_server => "server of MPS: the work of its clients",
         None if ours => "known by its PID on the host",
         None => format::UNMEASURED,
     };
@@ -79,6 +81,6 @@ fn remark(frame: &Frame) -> Option<&'static str> {
             "no process listed"
         });
     }
-    let unknown = all(frame).any(|(_, process)| process.ours.is_none());
+    let unknown = all(frame).any(|(_, process)| process.ours.is_none() && !process.mps_server);
     unknown.then_some("These PIDs are the host's, not the container's: trainmon cannot match them from inside")
 }
