@@ -160,6 +160,8 @@ def main(words: list[str] | None = None) -> int:
                     right = [planted(root, minor, kind, reader) for kind in PLANTED]
                     all_right = all_right and all(right)
                     cost(root, minor, reader)
+    except KeyboardInterrupt:
+        return 130
     except (RuntimeError, OSError, subprocess.SubprocessError) as error:
         return options.failed(NAME, error)
     return 0 if all_right else 1
