@@ -4,9 +4,10 @@
     python measure vm --list                   lists the environments
     python measure vm --only base,scope-1      only some of them
     python measure vm --keep DIR               keeps the output of the guests
+    python measure vm --cpu aarch64            on another CPU
 
-Boots Debian's kernels in qemu. It needs no KVM, so the guests' CPU is slow. Needs Debian or Ubuntu on x86-64, qemu-system-x86,
-`cargo build --release --bins --examples`, and py-spy. Debian's packages are downloaded once and unpacked into $TRAINMON_VM_CACHE
+Boots Debian's kernels in qemu. It needs no KVM, so the guests' CPU is slow. Needs Debian or Ubuntu, qemu-system-x86 or qemu-system-arm,
+`cargo build --release --bins --examples` for that CPU, and py-spy. Debian's packages are downloaded once and unpacked into $TRAINMON_VM_CACHE
 (target/vm). It installs only qemu, and only as root.
 
 Exit status: 0 every verdict was right, 1 a verdict was wrong or missing, 2 bad usage, 3 a requirement is missing.
@@ -17,6 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import platform
 import shutil
 import signal
 import sys
@@ -26,6 +28,7 @@ from pathlib import Path
 
 from measure import options, paths
 from measure.vm import image, machine, packages, results
+from measure.vm.cpus import CPUS
 from measure.vm.environments import ENVIRONMENTS, WATCHED_S, Environment
 
 NAME = "measure vm"
@@ -36,15 +39,15 @@ BOOT_S, ENVIRONMENT_S = 180, 300
 
 def in_boot(boot: machine.Boot, chosen: list[Environment], args: argparse.Namespace) -> list[results.Row]:
     """Boots once, for all environments that share a boot."""
-    release = packages.RELEASES[boot.suite]
-    unpacked = packages.unpacked(release, args.cache, args.mirror)
-    programs = image.tools(args.binary, args.py_spy, args.nvml)
-    program = machine.qemu()
+    cpu = CPUS[args.cpu]
+    unpacked = packages.unpacked(packages.Release(boot.suite, cpu, boot.kernel), args.cache, args.mirror)
+    programs = image.tools(args.binary, args.py_spy or packages.py_spy(cpu, args.cache), args.nvml, cpu.build)
+    program = machine.qemu(cpu)
     with tempfile.TemporaryDirectory(dir=args.cache, prefix=f"{boot.name}-") as folder:
         work = Path(folder)
         root = image.root_image(unpacked, programs, [one.plan() for one in chosen], work)
         slow, initramfs = image.slow_image(work), image.initramfs(unpacked, work)
-        call = machine.command(program, boot, unpacked.kernel, initramfs, root, slow, work)
+        call = machine.command(program, cpu, boot, unpacked.kernel, initramfs, root, slow, work)
         began = time.monotonic()
         lines, why = machine.run(call, work, BOOT_S + len(chosen) * (WATCHED_S + ENVIRONMENT_S))
         started = next((line for line in lines if "booted" in line), {})
@@ -60,34 +63,41 @@ def in_boot(boot: machine.Boot, chosen: list[Environment], args: argparse.Namesp
     return [results.row(one, by_name.get(one.name), why) for one in chosen]
 
 
-def chosen_by(names: str | None) -> list[Environment]:
-    """The environments with these names. Exits with a message for an unknown name."""
+def chosen_by(names: str | None, cpu: str) -> list[Environment]:
+    """The environments with these names that the CPU has. Exits with a message for an unknown name."""
+    here = [one for one in ENVIRONMENTS if one.boot.only in (None, cpu)]
     if names is None:
-        return list(ENVIRONMENTS)
+        return here
     wanted = names.split(",")
-    unknown = set(wanted) - {one.name for one in ENVIRONMENTS}
+    unknown = set(wanted) - {one.name for one in here}
     if unknown:
-        sys.exit(options.failed(NAME, f"no environment {', '.join(sorted(unknown))}; see them with --list", 2))
-    return [one for one in ENVIRONMENTS if one.name in wanted]
+        sys.exit(options.failed(NAME, f"no environment {', '.join(sorted(unknown))} on {cpu}; see them with --list", 2))
+    return [one for one in here if one.name in wanted]
 
 
 def parsed(words: list[str]) -> argparse.Namespace:
     parser = options.parser(__doc__, NAME)
     parser.add_argument("--list", action="store_true", help="list the environments and exit")
     parser.add_argument("--only", metavar="NAME,…", help="only these environments")
-    parser.add_argument("--binary", type=Path, default=Path(paths.TRAINMON))
-    parser.add_argument("--nvml", type=Path, default=Path(paths.FAKE_NVML), help="the fake NVML library")
-    parser.add_argument("--py-spy", type=Path, default=Path(paths.py_spy() or f"{paths.ROOT}/.venv/bin/py-spy"))
+    parser.add_argument("--cpu", choices=tuple(CPUS), default=platform.machine(), help="the guests' CPU (default: this machine's)")
+    parser.add_argument("--binary", type=Path, metavar="FILE", help="trainmon for that CPU (default: the release build)")
+    parser.add_argument("--nvml", type=Path, metavar="FILE", help="the fake NVML library for that CPU")
+    parser.add_argument("--py-spy", type=Path, metavar="FILE", help="py-spy for that CPU (default: this machine's, or from PyPI)")
     parser.add_argument("--mirror", default=MIRROR, help="Debian's archive")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the output of the guests in this folder")
     args = parser.parse_args(words)
+    builds = CPUS[args.cpu].builds
+    args.binary = args.binary or builds / "trainmon"
+    args.nvml = args.nvml or builds / "examples/libfake_nvml.so"
+    if args.cpu == platform.machine():
+        args.py_spy = args.py_spy or Path(paths.py_spy() or f"{paths.ROOT}/.venv/bin/py-spy")
     args.cache = Path(os.environ.get("TRAINMON_VM_CACHE") or f"{paths.BUILDS}/vm").resolve()
     return args
 
 
 def main(words: list[str]) -> int:
     args = parsed(words)
-    chosen = chosen_by(args.only)
+    chosen = chosen_by(args.only, args.cpu)
     if args.list:
         for one in chosen:
             print(f"{one.name:<20} {one.what}")

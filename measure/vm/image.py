@@ -24,20 +24,20 @@ IN_GUEST = (
     f"{GUEST}/start", f"{GUEST}/runner.py", f"{GUEST}/switches.py", "measure/vm/jobs/train.py", "tests/workloads/simulated_gpu.py",
     "tests/workloads/stages.py", "tests/workloads/truth.py",
 )  # fmt: skip
-#: Modules for the disks and the overlay; what is built into a kernel is left out.
-MODULES = ("virtio_pci", "virtio_blk", "ext4", "overlay")
+#: Modules for the disks, the port of the results and the overlay; what is built into a kernel is left out.
+MODULES = ("virtio_pci", "virtio_blk", "virtio_console", "crc32c_generic", "ext4", "overlay")
 #: What the start and the switches call of busybox.
 BUSYBOX = ["sh", "mount", "umount", "ip", "poweroff", "mkdir", "chmod", "mkswap", "swapon", "swapoff", "chroot", "unshare"]
 #: Sizes of the images, MiB, sparse; and of the data file on each.
 ROOT_MIB, SLOW_MIB, DATA_MIB = 512, 160, 96
 
 
-def tools(binary: Path, py_spy: Path, nvml: Path) -> dict[str, Path]:
+def tools(binary: Path, py_spy: Path, nvml: Path, build: str) -> dict[str, Path]:
     """The programs under /opt/vm/bin. Raises Unavailable with the first one that is missing."""
     wanted = {
-        "trainmon": (binary, "cargo build --release"),
+        "trainmon": (binary, build),
         "py-spy": (py_spy, "pip install -r tests/requirements.txt"),
-        "libfake_nvml.so": (nvml, "cargo build --release --examples"),
+        "libfake_nvml.so": (nvml, build),
     }
     for path, fix in wanted.values():
         if not path.is_file():
