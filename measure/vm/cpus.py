@@ -26,6 +26,11 @@ class Cpu:
     console: str
 
     @property
+    def strip(self) -> list[str]:
+        """The program that takes symbols out of its programs."""
+        return ["strip" if platform.machine() == self.name else f"{self.name}-linux-gnu-strip"]
+
+    @property
     def builds(self) -> Path:
         """The folder of the release build for it."""
         cross = platform.machine() != self.name

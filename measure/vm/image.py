@@ -11,6 +11,7 @@ import os
 import random
 import shutil
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ MODULES = ("virtio_pci", "virtio_blk", "virtio_console", "crc32c_generic", "ext4
 #: What the start and the switches call of busybox.
 BUSYBOX = ["sh", "mount", "umount", "ip", "poweroff", "mkdir", "chmod", "mkswap", "swapon", "swapoff", "chroot", "unshare"]
 #: Sizes of the images, MiB, sparse; and of the data file on each.
-ROOT_MIB, SLOW_MIB, DATA_MIB = 512, 160, 96
+ROOT_MIB, SLOW_MIB, DATA_MIB = 768, 160, 96
 
 
 def tools(binary: Path, py_spy: Path, nvml: Path, build: str) -> dict[str, Path]:
@@ -74,8 +75,10 @@ def ext4(tree: Path, image: Path, mebibytes: int) -> None:
     called([shutil.which("mkfs.ext4") or "/sbin/mkfs.ext4", *options, str(image)])
 
 
-def root_image(unpacked: Unpacked, programs: dict[str, Path], plan: list[dict[str, Any]], work: Path) -> Path:
-    """The image of /, with the plan of what to do there."""
+def root_image(
+    unpacked: Unpacked, programs: dict[str, Path], plan: list[dict[str, Any]], work: Path, more: Callable[[Path], None] | None = None
+) -> Path:  # fmt: skip
+    """The image of /, with the plan of what to do there, and what `more` puts into its tree."""
     tree = work / "root"
     link_tree(unpacked.programs, tree)
     for name in ("proc", "sys", "dev", "tmp", "mnt", "etc", "root", "opt/vm/bin", "data"):
@@ -91,6 +94,8 @@ def root_image(unpacked: Unpacked, programs: dict[str, Path], plan: list[dict[st
     write(tree / "opt/vm/plan.json", json.dumps(plan))
     busybox_links(tree)
     random_file(tree / "data/samples", DATA_MIB)
+    if more is not None:
+        more(tree)
     image = work / "root.ext4"
     ext4(tree, image, ROOT_MIB)
     return image

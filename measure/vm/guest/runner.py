@@ -12,6 +12,7 @@ import contextlib
 import csv
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -32,6 +33,8 @@ USER = 1000
 FIRST_STEPS, STARTS_S = 4, 120.0
 #: What trainmon may take beside the time that it watches, seconds: processes start slowly under emulation.
 PATIENCE_S = 90.0
+#: Cases of each property test.
+CASES = "32"
 #: What goes back of a verdict.
 KEPT = (
     "class", "cause", "confidence", "phase", "summary", "shares", "seen", "not_seen", "advice", "evidence",
@@ -164,8 +167,28 @@ def findings(text: str) -> dict[str, list[str]] | None:
         return None
 
 
+def tested(plan: dict[str, Any]) -> dict[str, Any]:
+    """Runs the unit tests of a crate, and gives what failed with its first words."""
+    began = time.monotonic()
+    done = subprocess.run(
+        [plan["program"], "--test-threads", "2"], cwd=plan["crate"], stdin=subprocess.DEVNULL, capture_output=True, check=False,
+        text=True, errors="replace", timeout=plan["seconds"], env={**os.environ, "PROPTEST_CASES": CASES, "RUST_BACKTRACE": "0"},
+    )  # fmt: skip
+    result = re.search(r"^test result: .* (\d+) passed; \d+ failed; (\d+) ignored", done.stdout, re.MULTILINE)
+    if result is None:
+        return {"error": f"exit status {done.returncode}: {done.stderr.strip()[-300:]}"}
+    said = dict(re.findall(r"^---- (\S+) stdout ----\n\n?.*panicked at (.*\n.*)", done.stdout, re.MULTILINE))
+    failed = re.findall(r"^test (\S+) .*FAILED$", done.stdout, re.MULTILINE)
+    return {
+        "passed": int(result[1]), "ignored": int(result[2]), "failed": {name: said.get(name, "")[:300] for name in failed},
+        "took_s": time.monotonic() - began,
+    }  # fmt: skip
+
+
 def run(environment: dict[str, Any]) -> dict[str, Any]:
     """Puts the environment in force, runs it here or in namespaces of its own, and takes it back."""
+    if "crate" in environment:
+        return tested(environment)
     with switches.in_force(environment) as missing:
         if missing:
             return {"skipped": missing}
