@@ -77,6 +77,8 @@ def test_crates(args: argparse.Namespace) -> int:
     """Runs the unit tests in a guest; returns the exit status."""
     cpu, began = CPUS[args.cpu], time.monotonic()
     programs = unit_tests.built(cpu)
+    if args.only:
+        programs = {crate: program for crate, program in programs.items() if unit_tests.name_of(crate) in args.only.split(",")}
     plan = unit_tests.plan(programs)
     by_name, why = booted(
         UNIT_TESTS, plan, len(plan) * unit_tests.CRATE_S, args, lambda tree: unit_tests.install(cpu, programs, tree)
@@ -105,7 +107,7 @@ def chosen_by(names: str | None, cpu: str) -> list[Environment]:
 def parsed(words: list[str]) -> argparse.Namespace:
     parser = options.parser(__doc__, NAME)
     parser.add_argument("--list", action="store_true", help="list the environments and exit")
-    parser.add_argument("--only", metavar="NAME,…", help="only these environments")
+    parser.add_argument("--only", metavar="NAME,…", help="only these environments, or these crates")
     parser.add_argument("--unit-tests", action="store_true", help="run the unit tests of trainmon's crates in a guest instead")
     parser.add_argument("--cpu", choices=tuple(CPUS), default=platform.machine(), help="the guests' CPU (default: this machine's)")
     parser.add_argument("--binary", type=Path, metavar="FILE", help="trainmon for that CPU (default: the release build)")
@@ -125,7 +127,7 @@ def parsed(words: list[str]) -> argparse.Namespace:
 
 def main(words: list[str]) -> int:
     args = parsed(words)
-    chosen = chosen_by(args.only, args.cpu)
+    chosen = chosen_by(None if args.unit_tests else args.only, args.cpu)
     if args.list:
         for one in chosen:
             print(f"{one.name:<20} {one.what}")

@@ -15,7 +15,7 @@ SURE = 0.8
 TELLING = ("rights", "yama", "processes", "pressure", "cgroup", "syscall", "io", "wchan", "stacks", "delays")
 #: Columns of the log that each job here fills, and the least rows.
 LOGGED = (
-    "timestamp", "elapsed_s", "pid", "phase", "class", "confidence", "input_wait_pct", "device_sync_pct", "host_busy_pct", "steps_per_s",
+    "timestamp", "elapsed_s", "pid", "phase", "class", "confidence", "input_wait_pct", "device_sync_pct", "host_busy_pct",
     "gpu_util_pct", "gpu_mem_used_mib", "gpu_power_w", "cpu_util_pct", "cpus_allowed", "job_cpu_pct", "run_delay_pct",
     "psi_cpu_some_pct", "psi_io_some_pct", "psi_memory_some_pct", "mem_used_mib", "mem_available_mib", "job_rss_mib", "workers",
     "workers_busy_pct", "job_read_mib_s", "major_faults_per_s", "self_cpu_pct", "self_rss_mib", "gpu0_index", "gpu0_uuid", "gpu0_util_pct",

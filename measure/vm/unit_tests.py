@@ -44,10 +44,15 @@ def built(cpu: Cpu) -> dict[str, Path]:
     return {os.path.dirname(one["manifest_path"]): Path(one["executable"]) for one in tests}
 
 
+def name_of(crate: str) -> str:
+    """What a crate is called, by its folder."""
+    return "trainmon" if crate == ROOT else os.path.basename(crate)
+
+
 def plan(programs: dict[str, Path]) -> list[dict[str, Any]]:
     """What the guest is told, an entry for each crate."""
     return [
-        {"name": os.path.basename(crate), "crate": crate, "program": f"/{FOLDER}/{program.name}", "seconds": CRATE_S}
+        {"name": name_of(crate), "crate": crate, "program": f"/{FOLDER}/{program.name}", "seconds": CRATE_S}
         for crate, program in programs.items()
     ]
 
