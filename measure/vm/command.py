@@ -81,7 +81,7 @@ def test_crates(args: argparse.Namespace) -> int:
         programs = {crate: program for crate, program in programs.items() if unit_tests.name_of(crate) in args.only.split(",")}
     plan = unit_tests.plan(programs)
     by_name, why = booted(
-        UNIT_TESTS, plan, len(plan) * unit_tests.CRATE_S, args, lambda tree: unit_tests.install(cpu, programs, tree)
+        UNIT_TESTS, plan, len(plan) * unit_tests.CRATE_S, args, lambda tree: unit_tests.install(cpu, programs, args.nvml.parent, tree)
     )  # fmt: skip
     passed = failed = 0
     for one in plan:

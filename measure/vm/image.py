@@ -25,8 +25,9 @@ IN_GUEST = (
     f"{GUEST}/start", f"{GUEST}/runner.py", f"{GUEST}/switches.py", "measure/vm/jobs/train.py", "tests/workloads/simulated_gpu.py",
     "tests/workloads/stages.py", "tests/workloads/truth.py",
 )  # fmt: skip
-#: Modules for the disks, the port of the results and the overlay; what is built into a kernel is left out.
-MODULES = ("virtio_pci", "virtio_blk", "virtio_console", "crc32c_generic", "ext4", "overlay")
+#: Modules for the disks, the port of the results and the overlay, and what other machines load when the ends of sockets are asked for;
+#: what is built into a kernel is left out.
+MODULES = ("virtio_pci", "virtio_blk", "virtio_console", "crc32c_generic", "ext4", "overlay", "unix_diag", "tcp_diag")
 #: What the start and the switches call of busybox.
 BUSYBOX = ["sh", "mount", "umount", "ip", "poweroff", "mkdir", "chmod", "mkswap", "swapon", "swapoff", "chroot", "unshare"]
 #: Sizes of the images, MiB, sparse; and of the data file on each.

@@ -25,6 +25,8 @@ CRATE_S = 900
 FOLDER = "opt/vm/programs"
 #: What the tests call and Debian's Python does not bring: programs of busybox, and files of the repository, at the path that they have here.
 BUSYBOX = ["cat", "env", "false", "kill", "ln", "ls", "mkfifo", "rm", "sed", "sleep", "touch", "true"]
+#: An example that they start; they look for it beside their folder, where Cargo has it.
+SUPERVISOR = "py_spy_supervisor"
 FILES = ("tests/support/fake_py_spy.sh",)
 
 
@@ -57,9 +59,11 @@ def plan(programs: dict[str, Path]) -> list[dict[str, Any]]:
     ]
 
 
-def install(cpu: Cpu, programs: dict[str, Path], tree: Path) -> None:
+def install(cpu: Cpu, programs: dict[str, Path], examples: Path, tree: Path) -> None:
     """Puts the programs, and what they need, into the tree of a guest."""
     (tree / FOLDER).mkdir(parents=True)
+    (tree / FOLDER).with_name("examples").mkdir()
+    shutil.copy(examples / SUPERVISOR, tree / FOLDER / "../examples")
     for crate, program in programs.items():
         called([*cpu.strip, "-o", str(tree / FOLDER / program.name), str(program)])
         (tree / crate.lstrip("/")).mkdir(parents=True, exist_ok=True)
