@@ -76,9 +76,7 @@ def in_boot(boot: machine.Boot, chosen: list[Environment], args: argparse.Namesp
 def test_crates(args: argparse.Namespace) -> int:
     """Runs the unit tests in a guest; returns the exit status."""
     cpu, began = CPUS[args.cpu], time.monotonic()
-    programs = unit_tests.built(cpu)
-    if args.only:
-        programs = {crate: program for crate, program in programs.items() if unit_tests.name_of(crate) in args.only.split(",")}
+    programs = unit_tests.built(cpu, args.only.split(",") if args.only else [])
     plan = unit_tests.plan(programs)
     by_name, why = booted(
         UNIT_TESTS, plan, len(plan) * unit_tests.CRATE_S, args, lambda tree: unit_tests.install(cpu, programs, args.nvml.parent, tree)

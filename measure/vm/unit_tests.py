@@ -30,14 +30,18 @@ SUPERVISOR = "py_spy_supervisor"
 FILES = ("tests/support/fake_py_spy.sh",)
 
 
-def built(cpu: Cpu) -> dict[str, Path]:
-    """Builds the test programs; returns them by the folder of their crate. Raises Unavailable if that fails."""
+def built(cpu: Cpu, names: list[str]) -> dict[str, Path]:
+    """Builds the test programs of these crates, of all without names; returns them by the folder of their crate.
+
+    Raises Unavailable if that fails.
+    """
+    packages = [word for name in names for word in ("-p", "trainmon" if name == "trainmon" else f"trainmon-{name}")]
     triple = f"{cpu.name}-unknown-linux-gnu"
     target, environment = [], {**os.environ}
     if cpu.name != platform.machine():
         target = ["--target", triple]
         environment.setdefault(f"CARGO_TARGET_{triple.upper().replace('-', '_')}_LINKER", f"{cpu.name}-linux-gnu-gcc")
-    command = ["cargo", "test", "--workspace", "--lib", "--no-run", "--message-format=json", *target]
+    command = ["cargo", "test", *(packages or ["--workspace"]), "--lib", "--no-run", "--message-format=json", *target]
     done = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
         raise Unavailable(f"the unit tests cannot be built for {cpu.name}; see why: {' '.join(command)}")
