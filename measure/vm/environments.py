@@ -10,6 +10,8 @@ from .machine import Boot
 
 #: Seconds that trainmon watches: under emulation steps are slow and stacks take long.
 WATCHED_S = 20
+#: Seconds that it logs.
+LOGGED_S = 12
 
 #: The jobs, with which answers are right. Times are long beside what emulation adds to each step.
 DECODE = (("decode", "--batch-ms", "200", "--step-ms", "40"), ("data-loader",), ("decode", "too-few-workers", "transform"))
@@ -30,7 +32,10 @@ DISK = (("disk", "--data", "/slow/samples", "--reads", "1", "--step-ms", "40"), 
 ORDINARY = Boot("ordinary")
 NEWER = Boot("newer", suite="trixie")
 NO_PSI = Boot("no-psi", append="psi=0")
-SIBLINGS = Boot("siblings", cpus="8,sockets=1,cores=4,threads=2", memory_mib=1536)
+PAGES_16K = Boot("pages-16k", suite="trixie", kernel="arm64-16k", only="aarch64")
+UNIT_TESTS = Boot("unit-tests", memory_mib=2048)
+#: qemu shows no siblings on its ARM machine.
+SIBLINGS = Boot("siblings", only="x86_64", cpus="8,sockets=1,cores=4,threads=2", memory_mib=1536)
 
 
 @dataclass(frozen=True)
@@ -58,6 +63,12 @@ class Environment:
     seen: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     #: Trainmon may say that it does not know: what tells is hidden here.
     may_not_know: bool = False
+    #: Options of trainmon.
+    options: tuple[str, ...] = ()
+    #: A function that the verdict must name, which only stacks tell.
+    function: str | None = None
+    #: The job is logged too, and the log must be filled.
+    logged: bool = False
     #: The number of workers advised may not be above this.
     workers_at_most: int | None = None
 
@@ -66,7 +77,7 @@ class Environment:
         return {
             "name": self.name, "job": list(self.job[0]), "user": self.user, "switches": self.switches,
             "inside": list(self.inside), "before_job": list(self.before_job), "leave": self.leave, "owner": self.owner,
-            "seconds": WATCHED_S,
+            "seconds": WATCHED_S, "options": list(self.options), "logged_s": LOGGED_S if self.logged else 0,
         }  # fmt: skip
 
 
@@ -82,8 +93,10 @@ PID_NAMESPACE = ("unshare", "-p", "-f", "-m", "--mount-proc=/proc")
 #: In the order of the table. Those of one boot run one after the other; what cannot be taken back is last.
 ENVIRONMENTS = (
     Environment("base", "root, Linux 6.1, cgroup v2", user=False, seen={"rights": ("ok",), "pressure": ("ok",)}),
-    Environment("base-python", "the same, another job", PYTHON, user=False),
-    Environment("base-child", "the same, another job", CHILD, user=False),
+    Environment("base-python", "the same, another job", PYTHON, user=False, function="compute_metrics", logged=True),
+    Environment("base-child", "the same, another job", CHILD, user=False, function="tokenize"),
+    # What each thread waits for is then told by its system call alone.
+    Environment("base-child-calls", "the same without stacks", CHILD, user=False, options=("--no-stacks",)),
     Environment("base-disk", "the same, another job; a disk of 4 MiB/s", DISK, user=False),
     Environment("scope-0", "ordinary user, ptrace_scope 0", switches={"ptrace_scope": 0}, seen={"yama": ("ok",)}),
     Environment("scope-1", "ordinary user, ptrace_scope 1", switches={"ptrace_scope": 1}, seen=DENIED),
@@ -116,8 +129,14 @@ ENVIRONMENTS = (
     Environment("siblings", "8 CPUs on 4 cores", CROWD, boot=SIBLINGS, workers_at_most=4,
                 seen={"host": ("ok", "4 cores, 8 CPUs")}),
     Environment("newer", "Linux 6.12, Python 3.13", boot=NEWER),
-    Environment("newer-python", "the same, another job", PYTHON, boot=NEWER),
+    Environment("newer-python", "the same, another job", PYTHON, boot=NEWER, function="compute_metrics", logged=True),
     Environment("newer-child", "the same, ptrace_scope 1", CHILD, boot=NEWER, switches={"ptrace_scope": 1}, seen=DENIED),
     Environment("newer-cpu-max", "the same, cpu.max of half a CPU", QUOTA, boot=NEWER, switches=HALF_A_CPU),
     Environment("newer-io-max", "the same, io.max of 1 MiB/s", LIMITED, boot=NEWER, switches=SLOW_READS),
+    Environment("pages-16k", "Linux 6.12 with pages of 16 KiB", boot=PAGES_16K),
+    Environment("pages-16k-python", "the same, another job", PYTHON, boot=PAGES_16K, function="compute_metrics", logged=True),
+    Environment("pages-16k-child", "the same, ptrace_scope 1", CHILD, boot=PAGES_16K, switches={"ptrace_scope": 1}, seen=DENIED),
+    Environment("pages-16k-memory-max", "the same, memory.max below the data's size", CACHE, boot=PAGES_16K,
+                switches={"group": {"memory.max": "48M"}}),
+    Environment("pages-16k-io-max", "the same, io.max of 1 MiB/s", LIMITED, boot=PAGES_16K, switches=SLOW_READS),
 )

@@ -11,6 +11,7 @@ import os
 import random
 import shutil
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,20 +25,21 @@ IN_GUEST = (
     f"{GUEST}/start", f"{GUEST}/runner.py", f"{GUEST}/switches.py", "measure/vm/jobs/train.py", "tests/workloads/simulated_gpu.py",
     "tests/workloads/stages.py", "tests/workloads/truth.py",
 )  # fmt: skip
-#: Modules for the disks and the overlay; what is built into a kernel is left out.
-MODULES = ("virtio_pci", "virtio_blk", "ext4", "overlay")
+#: Modules for the disks, the port of the results and the overlay, and what other machines load when the ends of sockets are asked for;
+#: what is built into a kernel is left out.
+MODULES = ("virtio_pci", "virtio_blk", "virtio_console", "crc32c_generic", "ext4", "overlay", "unix_diag", "tcp_diag")
 #: What the start and the switches call of busybox.
 BUSYBOX = ["sh", "mount", "umount", "ip", "poweroff", "mkdir", "chmod", "mkswap", "swapon", "swapoff", "chroot", "unshare"]
 #: Sizes of the images, MiB, sparse; and of the data file on each.
-ROOT_MIB, SLOW_MIB, DATA_MIB = 512, 160, 96
+ROOT_MIB, SLOW_MIB, DATA_MIB = 768, 160, 96
 
 
-def tools(binary: Path, py_spy: Path, nvml: Path) -> dict[str, Path]:
+def tools(binary: Path, py_spy: Path, nvml: Path, build: str) -> dict[str, Path]:
     """The programs under /opt/vm/bin. Raises Unavailable with the first one that is missing."""
     wanted = {
-        "trainmon": (binary, "cargo build --release"),
+        "trainmon": (binary, build),
         "py-spy": (py_spy, "pip install -r tests/requirements.txt"),
-        "libfake_nvml.so": (nvml, "cargo build --release --examples"),
+        "libfake_nvml.so": (nvml, build),
     }
     for path, fix in wanted.values():
         if not path.is_file():
@@ -74,8 +76,10 @@ def ext4(tree: Path, image: Path, mebibytes: int) -> None:
     called([shutil.which("mkfs.ext4") or "/sbin/mkfs.ext4", *options, str(image)])
 
 
-def root_image(unpacked: Unpacked, programs: dict[str, Path], plan: list[dict[str, Any]], work: Path) -> Path:
-    """The image of /, with the plan of what to do there."""
+def root_image(
+    unpacked: Unpacked, programs: dict[str, Path], plan: list[dict[str, Any]], work: Path, more: Callable[[Path], None] | None = None
+) -> Path:  # fmt: skip
+    """The image of /, with the plan of what to do there, and what `more` puts into its tree."""
     tree = work / "root"
     link_tree(unpacked.programs, tree)
     for name in ("proc", "sys", "dev", "tmp", "mnt", "etc", "root", "opt/vm/bin", "data"):
@@ -91,6 +95,8 @@ def root_image(unpacked: Unpacked, programs: dict[str, Path], plan: list[dict[st
     write(tree / "opt/vm/plan.json", json.dumps(plan))
     busybox_links(tree)
     random_file(tree / "data/samples", DATA_MIB)
+    if more is not None:
+        more(tree)
     image = work / "root.ext4"
     ext4(tree, image, ROOT_MIB)
     return image

@@ -14,14 +14,11 @@ from typing import Any
 
 from measure import text
 
-from .packages import Unavailable
+from .cpus import Cpu
+from .packages import CLOUD, Unavailable
 
 #: As guest/runner.py marks its lines.
 MARK = "trainmon-vm:"
-QEMU = "qemu-system-x86_64"
-#: Intel's, since its siblings are told to the kernel. Without cmpxchg16b: Linux 6.12 dies of a double fault in the emulated one
-#: of qemu 7.2 (in slub, at once).
-CPU = "max,vendor=GenuineIntel,cx16=off"
 #: Bytes a second that the slow disk gives.
 SLOW_BYTES_S = 4 << 20
 #: A line longer than this comes from no runner.
@@ -34,6 +31,10 @@ class Boot:
 
     name: str
     suite: str = "bookworm"
+    #: Which kernel of Debian's: see packages.Release.
+    kernel: str = CLOUD
+    #: The only CPU that has this kernel.
+    only: str | None = None
     #: As `-smp` wants it.
     cpus: str = "2"
     memory_mib: int = 1024
@@ -41,25 +42,30 @@ class Boot:
     append: str = ""
 
 
-def qemu() -> str:
-    """The path of qemu; installs it if possible. Raises Unavailable otherwise."""
-    if shutil.which(QEMU) is None and os.geteuid() == 0 and shutil.which("apt-get"):
-        command = ["apt-get", "install", "-y", "-q", "--no-install-recommends", "qemu-system-x86"]
+def qemu(cpu: Cpu) -> str:
+    """The path of qemu for a CPU; installs it if possible. Raises Unavailable otherwise."""
+    install = ["apt-get", "install", "--no-install-recommends", cpu.emulator_package]
+    if shutil.which(cpu.emulator) is None and os.geteuid() == 0 and shutil.which("apt-get"):
+        command = [*install, "-y", "-q"]
         subprocess.run(command, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    found = shutil.which(QEMU)
+    found = shutil.which(cpu.emulator)
     if found is None:
-        raise Unavailable(f"{QEMU} not found; install it: sudo apt-get install --no-install-recommends qemu-system-x86")
+        raise Unavailable(f"{cpu.emulator} not found; install it: sudo {' '.join(install)}")
     return found
 
 
-def command(program: str, boot: Boot, kernel: Path, initramfs: Path, root: Path, slow: Path, work: Path) -> list[str]:
+def command(
+    program: str, cpu: Cpu, boot: Boot, kernel: Path, initramfs: Path, root: Path, slow: Path, work: Path
+) -> list[str]:  # fmt: skip
     """The call of qemu. Emulated, with a thread for each CPU; what is written to the disks is thrown away."""
-    line = f"console=ttyS0 quiet panic=-1 {boot.append}".strip()
+    line = f"console={cpu.console} quiet panic=-1 {boot.append}".strip()
     return [
         *(["nice", "-n", "10"] if shutil.which("nice") else []), program,
-        "-accel", "tcg,thread=multi", "-cpu", CPU, "-smp", boot.cpus, "-m", str(boot.memory_mib),
+        "-accel", "tcg,thread=multi", *cpu.machine, "-smp", boot.cpus, "-m", str(boot.memory_mib),
         "-nodefaults", "-display", "none", "-no-reboot",
-        "-serial", f"file:{work / 'console'}", "-serial", f"file:{work / 'results'}",
+        "-serial", f"file:{work / 'console'}",
+        # A port that every machine has, /dev/hvc0.
+        "-device", "virtio-serial-pci", "-chardev", f"file,id=results,path={work / 'results'}", "-device", "virtconsole,chardev=results",
         "-kernel", str(kernel), "-initrd", str(initramfs), "-append", line,
         "-drive", f"file={root},format=raw,if=virtio,snapshot=on",
         "-drive", f"file={slow},format=raw,if=virtio,snapshot=on,throttling.bps-read={SLOW_BYTES_S}",

@@ -10,13 +10,18 @@ import os
 import re
 import shutil
 import subprocess
+import sys
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from measure.paths import TESTS
+
+from .cpus import Cpu
+
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
-ARCHITECTURE = "amd64"
-#: The meta-package of the kernel for virtual machines: small, with virtio, cgroup v2, Yama, PSI and delay accounting.
-KERNEL = "linux-image-cloud-amd64"
+#: The kernel for virtual machines: small, with virtio, cgroup v2, Yama, PSI and delay accounting. `{}` is what Debian calls the CPU.
+CLOUD = "cloud-{}"
 #: What the guest's programs come from; the packages that these depend on come along.
 PROGRAMS = ("python3-minimal", "libpython3-stdlib", "libgcc-s1")
 #: What they depend on only to be installed, or for documents.
@@ -31,13 +36,22 @@ class Unavailable(Exception):
 
 @dataclass(frozen=True)
 class Release:
-    """A release of Debian: its kernel, its C library and its Python."""
+    """A release of Debian for one CPU: its kernel, its C library and its Python."""
 
     suite: str
-    kernel: str
+    cpu: Cpu
+    #: Which of its kernels, as the name of the package says it after `linux-image-`.
+    flavour: str = CLOUD
 
+    @property
+    def kernel(self) -> str:
+        """The flavor for this CPU."""
+        return self.flavour.format(self.cpu.debian)
 
-RELEASES = {"bookworm": Release("bookworm", "6.1"), "trixie": Release("trixie", "6.12")}
+    @property
+    def folder(self) -> str:
+        """Where the cache has it."""
+        return f"{self.suite}-{self.kernel}"
 
 
 def called(command: list[str], folder: Path | None = None) -> str:
@@ -60,15 +74,15 @@ class Archive:
     def __init__(self, release: Release, cache: Path, mirror: str):
         if not os.path.exists(KEYRING):
             raise Unavailable(f"{KEYRING} not found; install it: sudo apt-get install debian-archive-keyring")
-        self.folder = cache / release.suite
+        self.folder = cache / release.folder
         for name in ("apt/lists/partial", "apt/cache/archives/partial", "packages"):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
         apt = (self.folder / "apt").resolve()
         (apt / "status").touch()
         (apt / "sources.list").write_text(f"deb [signed-by={KEYRING}] {mirror} {release.suite} main\n")
         settings = {
-            "APT::Architecture": ARCHITECTURE,
-            "APT::Architectures": ARCHITECTURE,
+            "APT::Architecture": release.cpu.debian,
+            "APT::Architectures": release.cpu.debian,
             # apt's own user may not read a folder in a home.
             "APT::Sandbox::User": "root",
             "Dir::Etc::SourceList": apt / "sources.list",
@@ -105,11 +119,11 @@ class Archive:
                 file.unlink()
 
 
-def kernel_package(meta_depends: list[str]) -> str:
+def kernel_package(meta_depends: list[str], kernel: str) -> str:
     """The package that holds the kernel, of those that the meta-package depends on."""
-    names = [name for name in meta_depends if re.fullmatch(r"linux-image-\d[\w.+-]*-cloud-amd64", name)]
+    names = [name for name in meta_depends if re.fullmatch(rf"linux-image-\d[\w.+]*(-\d+)?-{kernel}", name)]
     if not names:
-        raise Unavailable(f"the archive's {KERNEL} depends on no kernel package; try another --mirror")
+        raise Unavailable(f"the archive's linux-image-{kernel} depends on no kernel package; try another --mirror")
     return names[-1]
 
 
@@ -125,14 +139,15 @@ class Unpacked:
 
 def unpacked(release: Release, cache: Path, mirror: str) -> Unpacked:
     """The kernel and the programs of a release, fetched where the cache does not have them."""
-    folder = cache / release.suite
+    folder = cache / release.folder
     ready = folder / "complete"
     if not ready.exists():
         archive = Archive(release, cache, mirror)
         archive.update()
         for name in ("kernel", "programs"):
             shutil.rmtree(folder / name, ignore_errors=True)
-        archive.unpack([kernel_package(archive.depends(KERNEL))], folder / "kernel")
+        meta_depends = archive.depends(f"linux-image-{release.kernel}")
+        archive.unpack([kernel_package(meta_depends, release.kernel)], folder / "kernel")
         merged_usr(folder / "programs")
         names = [name for name in archive.depends(*PROGRAMS) if not LEFT_OUT.match(name)]
         archive.unpack(names, folder / "programs")
@@ -188,3 +203,19 @@ def dependencies(content: bytes) -> list[str]:
     soft = re.findall(rb"\0softdep=pre: ([^\0]*)\0", content)
     names = found[1].decode().split(",") if found else []
     return [name for name in names + [word for text in soft for word in text.decode().split()] if name]
+
+
+def py_spy(cpu: Cpu, cache: Path) -> Path:
+    """py-spy for another CPU than this machine's: from the wheel of the version that the tests use."""
+    program = cache / f"py-spy-{cpu.name}"
+    if not program.exists():
+        wheels = cache / "wheels"
+        wanted = next(line for line in Path(TESTS, "requirements-quick.txt").read_text().splitlines() if line.startswith("py-spy=="))
+        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:"]
+        called([*pip, "--platform", f"manylinux2014_{cpu.name}", "--dest", str(wheels), wanted])
+        [wheel] = wheels.glob(f"py_spy-*{cpu.name}*.whl")
+        with zipfile.ZipFile(wheel) as files:
+            name = next(name for name in files.namelist() if name.endswith("/scripts/py-spy"))
+            program.write_bytes(files.read(name))
+        shutil.rmtree(wheels)
+    return program

@@ -13,6 +13,15 @@ from .machine import printable
 SURE = 0.8
 #: Doctor's findings that tell what an environment lets one see.
 TELLING = ("rights", "yama", "processes", "pressure", "cgroup", "syscall", "io", "wchan", "stacks", "delays")
+#: Columns of the log that each job here fills, and the least rows.
+LOGGED = (
+    "timestamp", "elapsed_s", "pid", "phase", "class", "confidence", "input_wait_pct", "device_sync_pct", "host_busy_pct",
+    "gpu_util_pct", "gpu_mem_used_mib", "gpu_power_w", "cpu_util_pct", "cpus_allowed", "job_cpu_pct", "run_delay_pct",
+    "psi_cpu_some_pct", "psi_io_some_pct", "psi_memory_some_pct", "mem_used_mib", "mem_available_mib", "job_rss_mib", "workers",
+    "workers_busy_pct", "job_read_mib_s", "major_faults_per_s", "self_cpu_pct", "self_rss_mib", "gpu0_index", "gpu0_uuid", "gpu0_util_pct",
+    "waits_for",
+)  # fmt: skip
+LEAST_ROWS = 5
 HEADINGS = ("environment", "seen", "verdict", "expected", "waits for batches, said and true", "right")
 
 
@@ -78,6 +87,23 @@ def unseen(environment: Environment, doctor: dict[str, Any]) -> list[str]:
     return [printable(text) for text in wrong]
 
 
+def unnamed(environment: Environment, verdict: dict[str, Any]) -> list[str]:
+    """The function that the verdict should name and does not, in words."""
+    said = " ".join([str(verdict.get("summary")), *(str(link.get("at")) for link in verdict.get("chain") or [])])
+    return [f"names no {environment.function}"] if environment.function and environment.function not in said else []
+
+
+def unlogged(environment: Environment, log: Any) -> list[str]:
+    """What is missing in the log, in words."""
+    if not environment.logged:
+        return []
+    if not isinstance(log, dict) or "filled" not in log:
+        return [printable(f"no log: {log.get('error') if isinstance(log, dict) else 'nothing came back'}")]
+    empty = [name for name in LOGGED if name not in log["filled"]]
+    wrong = [f"empty in the log: {', '.join(empty)}"] if empty else []
+    return wrong + ([f"{log['rows']} rows in the log"] if log["rows"] < LEAST_ROWS else [])
+
+
 def seen(line: dict[str, Any]) -> str:
     """The rights in a few words: what doctor did not find in order, and what the verdict did without."""
     doctor = line.get("doctor") or {}
@@ -117,6 +143,7 @@ def row(environment: Environment, line: dict[str, Any] | None, why: str | None =
     if environment.workers_at_most is not None and advised is not None and advised > environment.workers_at_most:
         wrong.append(f"advises {advised} workers, more than {environment.workers_at_most}")
     wrong += unseen(environment, line.get("doctor") or {})
+    wrong += unnamed(environment, verdict) + unlogged(environment, line.get("log"))
     return Row(name, what, seen(line), said(verdict), wanted, not wrong, waits(line), tuple(wrong))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import subprocess
 import sys
 import tempfile
@@ -13,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from measure.paths import MEASURE, TESTS
-from measure.vm import image, machine, packages, results
+from measure.vm import image, machine, packages, results, unit_tests
+from measure.vm.cpus import CPUS
 from measure.vm.environments import ENVIRONMENTS, Environment
 from measure.vm.guest import runner, switches
 from unit.support import known
@@ -92,6 +94,22 @@ class Rows(unittest.TestCase):
         self.assertTrue(results.row(environment(workers_at_most=3), line()).right)
         self.assertFalse(results.row(environment(workers_at_most=2), line()).right)
 
+    def test_a_function_that_is_not_named_is_wrong(self) -> None:
+        named = line(verdict={**VERDICT, "chain": [{"at": "compute_metrics (train.py:165)"}]})
+        self.assertTrue(results.row(environment(function="compute_metrics"), named).right)
+        self.assertEqual(results.row(environment(function="compute_metrics"), line()).why, ("names no compute_metrics",))
+
+    def test_an_empty_log_is_wrong(self) -> None:
+        full = {"rows": 12, "filled": list(results.LOGGED)}
+        self.assertTrue(results.row(environment(logged=True), line(log=full)).right)
+        for log, why in (
+            ({**full, "filled": list(results.LOGGED[1:])}, "empty in the log: timestamp"),
+            ({**full, "rows": 1}, "1 rows in the log"),
+            ({"error": "no space left"}, "no log: no space left"),
+            (None, "no log: nothing came back"),
+        ):
+            self.assertEqual(results.row(environment(logged=True), line(log=log)).why, (why,))
+
     def test_what_did_not_come_is_no_success(self) -> None:
         for given in (None, {"skipped": "hidepid: no"}, {"error": "Traceback\nOSError: x"}):
             self.assertIsNone(results.row(environment(), given, "not done after 9 s").right)
@@ -112,7 +130,13 @@ class Plans(unittest.TestCase):
         self.assertEqual(len(names), len(set(names)))
         boots = {one.boot for one in ENVIRONMENTS}
         self.assertEqual(len(boots), len({boot.name for boot in boots}))
-        self.assertTrue({boot.suite for boot in boots} <= set(packages.RELEASES))
+        self.assertTrue({boot.only for boot in boots} <= {None, *CPUS})
+
+    def test_each_kernel_of_a_cpu_has_a_folder_of_its_own(self) -> None:
+        x86, arm = CPUS["x86_64"], CPUS["aarch64"]
+        releases = [packages.Release("trixie", x86), packages.Release("trixie", arm), packages.Release("trixie", arm, "arm64-16k")]
+        folders = [release.folder for release in releases]
+        self.assertEqual(folders, ["trixie-cloud-amd64", "trixie-cloud-arm64", "trixie-arm64-16k"])
 
     def test_every_switch_is_known_in_the_guest(self) -> None:
         for one in ENVIRONMENTS:
@@ -155,14 +179,18 @@ class Parts(unittest.TestCase):
             self.assertEqual(list(packages.with_dependencies(Path(folder), ["a", "missing"])), ["d", "b-c", "a"])
 
     def test_the_kernel_package_is_found_or_named(self) -> None:
-        names = ["linux-image-6.1.0-50-cloud-amd64", "linux-image-cloud-amd64", "kmod"]
-        self.assertEqual(packages.kernel_package(names), names[0])
-        with self.assertRaises(packages.Unavailable):
-            packages.kernel_package(["kmod"])
+        for name, kernel in (
+            ("linux-image-6.1.0-50-cloud-amd64", "cloud-amd64"),
+            ("linux-image-6.1.0-50-cloud-arm64", "cloud-arm64"),
+            ("linux-image-6.12.117+deb13-arm64-16k", "arm64-16k"),
+        ):
+            self.assertEqual(packages.kernel_package([name, f"linux-image-{kernel}", "kmod"], kernel), name)
+        with self.assertRaisesRegex(packages.Unavailable, "linux-image-cloud-amd64 depends on no kernel"):
+            packages.kernel_package(["kmod", "linux-image-6.1.0-50-cloud-arm64"], "cloud-amd64")
 
     def test_a_missing_program_is_named_with_its_fix(self) -> None:
         with self.assertRaisesRegex(packages.Unavailable, "cargo build --release"):
-            image.tools(Path("/nowhere/trainmon"), Path("/nowhere/py-spy"), Path("/nowhere/nvml"))
+            image.tools(Path("/nowhere/trainmon"), Path("/nowhere/py-spy"), Path("/nowhere/nvml"), "cargo build --release")
 
 
 class Machines(unittest.TestCase):
@@ -198,8 +226,45 @@ class Arguments(unittest.TestCase):
     def test_a_name_that_is_none_is_bad_usage(self) -> None:
         done = self.called("--only", "base,nonsense")
         self.assertEqual((done.returncode, done.stdout), (2, ""))
-        self.assertEqual(done.stderr.strip(), "measure vm: no environment nonsense; see them with --list")
+        self.assertEqual(done.stderr.strip(), f"measure vm: no environment nonsense on {platform.machine()}; see them with --list")
 
-    def test_the_list_names_every_environment(self) -> None:
-        done = self.called("--list")
-        self.assertEqual([line.split()[0] for line in done.stdout.splitlines()], [one.name for one in ENVIRONMENTS])
+    def test_the_list_names_every_environment_of_a_cpu(self) -> None:
+        for cpu in CPUS:
+            done = self.called("--list", "--cpu", cpu)
+            names = [one.name for one in ENVIRONMENTS if one.boot.only in (None, cpu)]
+            self.assertEqual([line.split()[0] for line in done.stdout.splitlines()], names)
+
+
+class UnitTests(unittest.TestCase):
+    def test_what_failed_is_named_with_its_first_words(self) -> None:
+        line = {"passed": 3, "ignored": 1, "took_s": 2.4, "failed": {"page::fits": "src/page.rs:9:5:\nno \x1b page"}}
+        passed, failed, texts = unit_tests.reported(line, "sample", None)
+        self.assertEqual((passed, failed), (3, 1))
+        self.assertEqual(texts[0], "sample       3 passed, 1 failed, 1 ignored, 2 s")
+        self.assertNotIn("\x1b", texts[1])
+
+    def test_a_crate_without_an_answer_has_failed(self) -> None:
+        for given, why in ((None, "not done after 9 s"), ({"error": "exit status 1: no such file"}, "exit status 1: no such file")):
+            self.assertEqual(unit_tests.reported(given, "base", "not done after 9 s"), (0, 1, [f"base         not done: {why}"]))
+
+    def test_the_guest_understands_what_test_programs_print(self) -> None:
+        printed = """running 2 tests
+test a ... ok
+test b::c ... FAILED
+
+failures:
+
+---- b::c stdout ----
+
+thread 'b::c' (12) panicked at src/b.rs:3:9:
+no such page
+
+test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s
+"""
+        with tempfile.TemporaryDirectory() as folder:
+            program = Path(folder, "program")
+            program.write_text(f"#!/bin/sh\ncat <<'END'\n{printed}END\nexit 101\n")
+            program.chmod(0o755)
+            found = runner.tested({"program": str(program), "crate": folder, "seconds": 9})
+        self.assertEqual((found["passed"], found["ignored"]), (1, 0))
+        self.assertEqual(found["failed"], {"b::c": "src/b.rs:3:9:\nno such page"})

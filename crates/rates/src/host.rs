@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::delta::{add, by_key, delta, rate, span};
+use super::pages;
 use trainmon_sample::{CpuTimes, HostSample, NetInterface, Pressure, Sample};
 
 /// Interfaces on top of others: their bytes would count twice, along with those of the cards that carry them.
@@ -34,9 +35,9 @@ pub struct HostRates {
     pub memory_available_bytes: Option<u64>,
     /// Memory fitted, bytes.
     pub memory_total_bytes: Option<u64>,
-    /// Pages swapped in per second.
+    /// Swapped in per second, in pages of 4 KiB.
     pub swap_in_per_s: Option<f64>,
-    /// File pages read again soon after eviction, per second.
+    /// File pages read again soon after eviction, per second, in pages of 4 KiB.
     pub refaults_per_s: Option<f64>,
     /// PSI: percent of the interval in which some task waited for a CPU.
     pub psi_cpu_some_pct: Option<f64>,
@@ -90,8 +91,9 @@ pub(super) fn fold(before: Option<&Sample>, sample: &Sample, job_cpu_pct: Option
         ..HostRates::default()
     };
     let (Some(before), Some(span_s)) = (before, seconds) else { return out };
-    out.swap_in_per_s = rate(host.swapped_in_pages, before.swapped_in_pages, seconds);
-    out.refaults_per_s = rate(host.refaulted_file_pages, before.refaulted_file_pages, seconds);
+    let pages_per_s = |now, before| rate(now, before, seconds).map(|pages| pages * pages::of_4_kib(sample));
+    out.swap_in_per_s = pages_per_s(host.swapped_in_pages, before.swapped_in_pages);
+    out.refaults_per_s = pages_per_s(host.refaulted_file_pages, before.refaulted_file_pages);
     out.psi_cpu_some_pct = pressure(before.cpu_pressure, host.cpu_pressure, span_s);
     out.psi_io_some_pct = pressure(before.io_pressure, host.io_pressure, span_s);
     out.psi_memory_some_pct = pressure(before.memory_pressure, host.memory_pressure, span_s);
@@ -245,6 +247,10 @@ mod tests {
         assert_eq!((rates.psi_cpu_some_pct, rates.memory_used_bytes), (None, Some(70)));
         let rates = between(at(500_000, 30), at(0, 10), vec![], None);
         assert_eq!((rates.psi_io_some_pct, rates.swap_in_per_s), (None, None));
+        let large =
+            |pages| HostSample { page_bytes: Some(65_536), refaulted_file_pages: Some(pages), ..at(0, pages) };
+        let rates = between(large(10), large(30), vec![], None);
+        assert!(close(rates.swap_in_per_s, 160.0) && close(rates.refaults_per_s, 160.0), "pages of 64 KiB");
     }
 
     #[test]

@@ -8,14 +8,12 @@ use serde::{Deserialize, Serialize};
 use super::delta::{Scheduled, add, by_key, copied, delta, rate, share, span};
 use super::gpu::GpuFold;
 use super::levels::WORTH_IT;
+use super::pages;
 use super::short_lived::ShortLived;
 use super::threads::{ThreadFold, ThreadRates, ThreadRoleRates};
 use trainmon_sample::{
     IoCounters, JobSample, OutlookSample, ProcessId, ProcessRole, ProcessSample, ProgressBar, Sample,
 };
-
-/// Bytes of a page, the unit of faults and refaults.
-pub const PAGE: f64 = 4096.0;
 
 /// The job's rates, with the raw material for its training processes and workers.
 #[derive(Debug, Default)]
@@ -120,7 +118,7 @@ pub struct JobRates {
     pub memory_limit_bytes: Option<u64>,
     /// Memory charged to the cgroup, bytes.
     pub memory_cgroup_bytes: Option<u64>,
-    /// File pages of the cgroup read again soon after eviction, per second.
+    /// File pages of the cgroup read again soon after eviction, per second, in pages of 4 KiB.
     pub refaults_per_s: Option<f64>,
     /// Read limits on the cgroup: bytes per second, operations per second.
     pub io_read_limit: (Option<u64>, Option<u64>),
@@ -200,9 +198,10 @@ pub(crate) fn fold(before: Option<&JobSample>, sample: &Sample, job: &JobSample,
     out.deltas.reserve_exact(job.processes.len());
     out.processes.reserve_exact(job.processes.len());
     let mut threads = ThreadFold::default();
+    let units = Units { ticks_per_second: job.ticks_per_second, page_bytes: pages::bytes(sample) };
     for process in &job.processes {
         let before = earlier.get(&process.id).copied();
-        let delta = ProcessDelta::between(before, process, seconds, job.ticks_per_second, &mut threads);
+        let delta = ProcessDelta::between(before, process, seconds, units, &mut threads);
         out.processes.push(process_rates(process, &delta, job.ticks_per_second, &gpu.memory_by_pid));
         out.deltas.push(delta);
     }
@@ -215,12 +214,19 @@ pub(crate) fn fold(before: Option<&JobSample>, sample: &Sample, job: &JobSample,
     out
 }
 
+/// What the machine counts in.
+#[derive(Debug, Clone, Copy)]
+struct Units {
+    ticks_per_second: u32,
+    page_bytes: f64,
+}
+
 impl ProcessDelta {
     fn between(
         before: Option<&ProcessSample>,
         now: &ProcessSample,
         seconds: Option<f64>,
-        ticks_per_second: u32,
+        units: Units,
         threads: &mut ThreadFold,
     ) -> Self {
         let (Some(before), Some(span_s)) = (before, seconds) else {
@@ -242,10 +248,10 @@ impl ProcessDelta {
         };
         let user = delta(Some(now.user_ticks), Some(before.user_ticks));
         let system = delta(Some(now.system_ticks), Some(before.system_ticks));
-        if let (Some(user), Some(system), true) = (user, system, ticks_per_second > 0) {
-            let cores = |ticks: u64| ticks as f64 / f64::from(ticks_per_second) / span_s;
+        if let (Some(user), Some(system), true) = (user, system, units.ticks_per_second > 0) {
+            let cores = |ticks: u64| ticks as f64 / f64::from(units.ticks_per_second) / span_s;
             out.cpu_pct = Some((cores(user) + cores(system)) * 100.0);
-            out.fetching_cores = cores(system) * out.fetched_share();
+            out.fetching_cores = cores(system) * out.fetched_share(units.page_bytes);
         }
         let earlier = by_key(&before.threads, |thread| thread.tid);
         for thread in &now.threads {
@@ -267,13 +273,13 @@ impl ProcessDelta {
 
     /// Of the pages that the kernel got for the process, the part that it had to fetch from storage for a mapping
     /// rather than a read call, 0–1. In system time they weigh about the same as pages that were in memory.
-    fn fetched_share(&self) -> f64 {
+    fn fetched_share(&self, page_bytes: f64) -> f64 {
         let (Some(fetched), Some(read), Some(minor)) =
             (self.read_bytes_per_s, self.read_chars_per_s, self.minor_faults_per_s)
         else {
             return 0.0;
         };
-        let fetched = (fetched - read).max(0.0) / PAGE;
+        let fetched = (fetched - read).max(0.0) / page_bytes;
         if fetched > 0.0 { fetched / (fetched + minor) } else { 0.0 }
     }
 }
@@ -323,7 +329,8 @@ fn job_rates(
         thaw: group.thaw.clone(),
         memory_limit_bytes: group.memory_limit_bytes,
         memory_cgroup_bytes: group.memory_bytes,
-        refaults_per_s: rate(group.refaulted_file_pages, was.and_then(|was| was.refaulted_file_pages), seconds),
+        refaults_per_s: rate(group.refaulted_file_pages, was.and_then(|was| was.refaulted_file_pages), seconds)
+            .map(|pages| pages * pages::of_4_kib(sample)),
         io_read_limit: (group.io_read_limit_bytes_per_s, group.io_read_limit_iops),
         library: job.library.clone(),
         thread_count: job.processes.iter().fold(0, |sum, process| sum.saturating_add(process.thread_count)),

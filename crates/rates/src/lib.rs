@@ -23,6 +23,7 @@ mod host;
 pub mod job;
 pub mod levels;
 pub mod other_processes;
+mod pages;
 pub mod short_lived;
 mod storage;
 #[cfg(test)]
@@ -32,7 +33,7 @@ pub mod threads;
 use std::sync::Arc;
 
 pub use gpu_choice::GpuChoice;
-pub use job::PAGE;
+pub use pages::PAGE;
 
 use delta::{rate, span};
 

@@ -19,6 +19,9 @@ pub struct HostSample {
     pub memory_total_bytes: Option<u64>,
     /// Memory available without swapping, bytes (`MemAvailable`).
     pub memory_available_bytes: Option<u64>,
+    /// Size of a memory page, bytes: 4 KiB on x86-64, up to 64 KiB on ARM. `None` in older recordings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub page_bytes: Option<u32>,
     /// Pages swapped in since boot (`/proc/vmstat` pswpin).
     pub swapped_in_pages: Option<u64>,
     /// File pages read again soon after they were evicted (`workingset_refault_file`), since boot.
@@ -34,7 +37,7 @@ pub struct HostSample {
     /// The machine's name. `None` in older and in anonymized recordings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<Arc<str>>,
-    /// Model of its CPUs, raw. `None` in older recordings, and where the kernel does not name it (on ARM).
+    /// Model of its CPUs, raw. `None` in older recordings, and where nothing names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_model: Option<Arc<str>>,
 }

@@ -6,6 +6,8 @@
 //! interface or event; it panics on a pressure line that ends after `some`, and requires meminfo fields that sandboxes
 //! lack. sysinfo does not refresh CPUs within 200 ms.
 
+mod cpu_model;
+
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -60,8 +62,9 @@ impl HostNames {
             let short = bytes.get(..LONGEST_NAME).unwrap_or(bytes).trim_ascii();
             (!short.is_empty()).then(|| text(short))
         };
-        let model = cpu_model(&file("cpuinfo", CPUINFO_BYTES)).and_then(known);
-        Self { name: known(&file("sys/kernel/hostname", LONGEST_NAME)), cpu_model: model }
+        let cpuinfo = file("cpuinfo", CPUINFO_BYTES);
+        let cpu_model = cpu_model::of_first(&cpuinfo).and_then(|model| known(&model));
+        Self { name: known(&file("sys/kernel/hostname", LONGEST_NAME)), cpu_model }
     }
 }
 
@@ -89,7 +92,8 @@ impl HostReader {
     /// # Errors
     /// Only if neither `stat` nor `meminfo` can be read: there is no procfs here.
     pub fn read(&mut self, now_ns: u64) -> io::Result<HostSample> {
-        let mut sample = HostSample { monotonic_ns: now_ns, ..HostSample::default() };
+        let page_bytes = u32::try_from(rustix::param::page_size()).ok();
+        let mut sample = HostSample { monotonic_ns: now_ns, page_bytes, ..HostSample::default() };
         let stat = self.read_cpus(&mut sample.cpus);
         let meminfo = self.meminfo.read(&mut self.buffer).map(|text| meminfo(text, &mut sample));
         if let (Err(failure), Err(_)) = (stat, meminfo) {
@@ -131,14 +135,6 @@ impl HostReader {
             return Ok(());
         }
     }
-}
-
-/// The model of the first CPU in `/proc/cpuinfo`: the line `model name` of x86, `cpu` of POWER. ARM has none.
-fn cpu_model(text: &[u8]) -> Option<&[u8]> {
-    lines(text).find_map(|line| {
-        let (key, value) = line.split_at_checked(line.iter().position(|&byte| byte == b':')?)?;
-        matches!(key.trim_ascii(), b"model name" | b"cpu").then(|| value.get(1..).unwrap_or_default())
-    })
 }
 
 /// Reads the `cpuN` lines at the start of `/proc/stat` (proc(5)). Returns how many bytes they and the total line take.

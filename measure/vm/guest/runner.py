@@ -3,14 +3,16 @@
     runner.py PLAN        the environments of a JSON file, one after the other
     runner.py --here ONE  one environment, in the namespaces and on the root of this process
 
-Output goes to the second serial port: one line of JSON for each environment, after MARK.
+Output goes to the virtual console: one line of JSON for each environment, after MARK.
 """
 
 from __future__ import annotations
 
 import contextlib
+import csv
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -24,13 +26,15 @@ from workloads.simulated_gpu import create, name_owner
 from workloads.truth import Truth
 
 MARK = "trainmon-vm:"
-PORT = "/dev/ttyS1"
+PORT = "/dev/hvc0"
 OPT = "/opt/vm"
 USER = 1000
 #: Steps before watching begins, and how long they may take, seconds.
 FIRST_STEPS, STARTS_S = 4, 120.0
 #: What trainmon may take beside the time that it watches, seconds: processes start slowly under emulation.
 PATIENCE_S = 90.0
+#: Cases of each property test.
+CASES = "32"
 #: What goes back of a verdict.
 KEPT = (
     "class", "cause", "confidence", "phase", "summary", "shares", "seen", "not_seen", "advice", "evidence",
@@ -108,18 +112,20 @@ def here(environment: dict[str, Any]) -> dict[str, Any]:
         seconds = environment["seconds"]
         begin = time.monotonic()
         told = trainmon(
-            environment, device, "diagnose", "--json", "--pid", pid, "--duration", f"{seconds}s",
+            environment, device, "diagnose", "--json", "--pid", pid, "--duration", f"{seconds}s", *environment["options"],
             patience=seconds + PATIENCE_S,
         )  # fmt: skip
         end = time.monotonic()
         true = Truth.read(truth)
         shares = {"wait": true.wait_share(begin, end), "lost": true.lost_share(begin, end)}
+        log = logged(environment, device, pid, f"{folder}/log.csv") if environment["logged_s"] else None
         return {
             "rc": told.returncode,
             "message": told.stderr.strip()[-400:],
             "took_s": end - begin,
             "verdict": kept(told.stdout),
             "doctor": findings(doctor.stdout) or {"error": doctor.stderr.strip()[-300:]},
+            "log": log,
             "truth": {**shares, "steps_per_s": true.steps_per_s(begin, end)},
         }
     except subprocess.TimeoutExpired as error:
@@ -128,6 +134,19 @@ def here(environment: dict[str, Any]) -> dict[str, Any]:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(job.pid, signal.SIGKILL)
         job.wait()
+
+
+def logged(environment: dict[str, Any], device: str, pid: str, path: str) -> dict[str, Any]:
+    """Logs the job, and gives how many rows there are and which columns have a value in at least one of them."""
+    seconds = environment["logged_s"]
+    done = trainmon(
+        environment, device, "--pid", pid, "--log", path, "--duration", f"{seconds}s", patience=seconds + PATIENCE_S
+    )  # fmt: skip
+    if done.returncode:
+        return {"error": done.stderr.strip()[-300:]}
+    with open(path, encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    return {"rows": len(rows), "filled": sorted({name for row in rows for name, value in row.items() if value})}
 
 
 def kept(text: str) -> dict[str, Any] | None:
@@ -148,8 +167,28 @@ def findings(text: str) -> dict[str, list[str]] | None:
         return None
 
 
+def tested(plan: dict[str, Any]) -> dict[str, Any]:
+    """Runs the unit tests of a crate, and gives what failed with its first words."""
+    began = time.monotonic()
+    done = subprocess.run(
+        [plan["program"], "--test-threads", "2"], cwd=plan["crate"], stdin=subprocess.DEVNULL, capture_output=True, check=False,
+        text=True, errors="replace", timeout=plan["seconds"], env={**os.environ, "PROPTEST_CASES": CASES, "RUST_BACKTRACE": "0"},
+    )  # fmt: skip
+    result = re.search(r"^test result: .* (\d+) passed; \d+ failed; (\d+) ignored", done.stdout, re.MULTILINE)
+    if result is None:
+        return {"error": f"exit status {done.returncode}: {done.stderr.strip()[-300:]}"}
+    said = dict(re.findall(r"^---- (\S+) stdout ----\n\n?.*panicked at (.*\n.*)", done.stdout, re.MULTILINE))
+    failed = re.findall(r"^test (\S+) .*FAILED$", done.stdout, re.MULTILINE)
+    return {
+        "passed": int(result[1]), "ignored": int(result[2]), "failed": {name: said.get(name, "")[:300] for name in failed},
+        "took_s": time.monotonic() - began,
+    }  # fmt: skip
+
+
 def run(environment: dict[str, Any]) -> dict[str, Any]:
     """Puts the environment in force, runs it here or in namespaces of its own, and takes it back."""
+    if "crate" in environment:
+        return tested(environment)
     with switches.in_force(environment) as missing:
         if missing:
             return {"skipped": missing}

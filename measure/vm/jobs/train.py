@@ -169,7 +169,7 @@ def compute_metrics(milliseconds: float) -> float:
 class Ballast:
     """Memory that the step walks through, a page at a time."""
 
-    MEBIBYTES, PAGE = 64, 4096
+    MEBIBYTES, PAGE = 64, mmap.PAGESIZE
 
     def __init__(self) -> None:
         self.pages = bytearray(self.MEBIBYTES << 20)

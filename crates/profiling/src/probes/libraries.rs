@@ -102,8 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    #[cfg(target_arch = "x86_64")]
-    fn push_and_nop_are_emulated() {
+    fn push_and_nop_are_emulated_on_x86() {
         for (code, stepped) in [
             (&[0x55, 0x48, 0x89, 0xe5][..], false),
             (&[0x41, 0x57], false),
@@ -113,7 +112,7 @@ mod tests {
             (&[0x48, 0x83, 0xec, 8], true),
             (&[], true),
         ] {
-            assert_eq!(is_stepped(code), stepped, "{code:x?}");
+            assert_eq!(is_stepped(code), stepped || cfg!(not(target_arch = "x86_64")), "{code:x?}");
         }
     }
 }

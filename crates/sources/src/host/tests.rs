@@ -65,6 +65,7 @@ fn a_full_tree_is_read() {
     assert_eq!(sample.load, Some([0.31, 1.2, 2.0]));
     assert_eq!(sample.memory_total_bytes, Some(1000 * 1024));
     assert_eq!(sample.memory_available_bytes, Some(600 * 1024));
+    assert_eq!(sample.page_bytes, u32::try_from(rustix::param::page_size()).ok());
     assert_eq!(sample.swapped_in_pages, Some(6));
     assert_eq!(sample.refaulted_file_pages, Some(5));
     assert_eq!(sample.cpu_pressure, Some(Pressure { some_us: 11 }));
@@ -76,16 +77,6 @@ fn a_full_tree_is_read() {
         (sample.name.as_deref(), sample.cpu_model.as_deref()),
         (Some("gpu-17"), Some("Intel(R) Xeon(R) 8462Y+"))
     );
-}
-
-#[test]
-fn the_kernel_names_the_cpus_where_it_knows_their_model() {
-    let arm = "processor\t: 0\nBogoMIPS\t: 243.75\nCPU implementer\t: 0x41\nCPU part\t: 0xd0c\n";
-    let power = "processor\t: 0\ncpu\t\t: POWER9, altivec supported\nclock\t\t: 2300.000000MHz\n";
-    assert_eq!(cpu_model(arm.as_bytes()), None);
-    assert_eq!(cpu_model(power.as_bytes()).map(<[u8]>::trim_ascii), Some(&b"POWER9, altivec supported"[..]));
-    assert_eq!(cpu_model(b"model name"), None);
-    assert_eq!(cpu_model(b"model name:"), Some(&b""[..]));
 }
 
 #[test]

@@ -14,6 +14,8 @@ const CACHE: &str = "/etc/ld.so.cache";
 const CACHE_MOST: usize = 8 << 20;
 /// Folders that are always searched.
 const FOLDERS: [&str; 5] = ["/lib64", "/usr/lib64", "/lib", "/usr/lib", "/usr/local/lib"];
+/// Folders below which Debian's loader and Ubuntu's search first, in one that is called after the CPU: `/lib/aarch64-linux-gnu`.
+const FOLDERS_BY_CPU: [&str; 2] = ["/lib", "/usr/lib"];
 
 /// Paths where the loader would look for a library, in its order, whether or not they exist: those from the
 /// environment, and those of the system.
@@ -21,7 +23,9 @@ pub(super) fn places(name: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
     let named = env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
     let cache = read_once(CACHE, CACHE_MOST).unwrap_or_default();
     let folders = FOLDERS.iter().map(|folder| Path::new(folder).join(name));
-    let of_system = in_cache(&cache, name.as_os_str().as_bytes()).chain(folders);
+    let cpu = format!("{}-linux-gnu", env::consts::ARCH);
+    let of_cpu = FOLDERS_BY_CPU.iter().map(|folder| Path::new(folder).join(&cpu).join(name));
+    let of_system = in_cache(&cache, name.as_os_str().as_bytes()).chain(of_cpu).chain(folders);
     (in_folders(&named, name).collect(), of_system.collect())
 }
 
