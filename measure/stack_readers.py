@@ -73,10 +73,12 @@ class Root:
         place = self.place()
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir(parents=True)
-        found = {"trainmon": args.trainmon, "libfake_nvml.so": args.nvml_lib, "py-spy": py_spy()}
+        found = {"trainmon": args.trainmon, "libfake_nvml.so": args.nvml_lib, "tools/py-spy": py_spy()}
         for name, path in found.items():
             if not path or not Path(path).exists():
                 raise RuntimeError(f"{path or name} not found; see --help")
+            # Beside trainmon, py-spy would be found without being named.
+            (place / name).parent.mkdir(exist_ok=True)
             shutil.copy(path, place / name)
         shutil.copy(Path(ROOT, "measure/vm/jobs/train.py"), place)
         shutil.copytree(Path(TESTS, "workloads"), place / "workloads")
@@ -104,9 +106,10 @@ class Root:
             os.killpg(job.pid, signal.SIGKILL)
             job.wait()
 
-    def diagnosed(self, pid: int, reader: str) -> dict[str, Any]:
-        """The verdict on a process, with this program as py-spy."""
-        words = ["diagnose", "--json", "--pid", str(pid), "--duration", f"{LOOK_S}s", "--py-spy", f"{PLACE}/{reader}"]
+    def diagnosed(self, pid: int, by_py_spy: bool) -> dict[str, Any]:
+        """The verdict on a process, with py-spy or without."""
+        words = ["diagnose", "--json", "--pid", str(pid), "--duration", f"{LOOK_S}s"]
+        words += ["--py-spy", f"{PLACE}/tools/py-spy"] if by_py_spy else []
         command = self.inside(f"{PLACE}/trainmon", *words, "--nvml-lib", f"{PLACE}/libfake_nvml.so", TRAINMON_SIMULATED_DEVICE=f"{PLACE}/device")
         done = subprocess.run(command, capture_output=True, text=True, timeout=10 * LOOK_S, check=False)
         if done.returncode:
@@ -115,32 +118,35 @@ class Root:
         return verdict
 
 
-def readers(minor: int) -> list[tuple[str, str]]:
-    """What takes the stacks: a title, and the program named with --py-spy."""
-    own = [("its own", "no-py-spy")] if minor >= OWN_READER else []
-    return [("py-spy", "py-spy"), *own]
+def readers(minor: int) -> list[bool]:
+    """Whether py-spy takes the stacks, for each way to take them."""
+    return [True, False] if minor >= OWN_READER else [True]
 
 
-def planted(root: Root, minor: int, kind: str, reader: tuple[str, str]) -> bool:
+def title(minor: int, by_py_spy: bool) -> str:
+    return f"3.{minor:<4} {'py-spy' if by_py_spy else 'its own':<9}"
+
+
+def planted(root: Root, minor: int, kind: str, by_py_spy: bool) -> bool:
     """One job: whether the verdict names what was planted."""
     cause, function = PLANTED[kind]
     job = [f"python3.{minor}", f"{PLACE}/train.py", kind, "--truth", f"{PLACE}/truth", "--device", f"{PLACE}/device"]
     with root.running(*job, "--seconds", "600") as pid:
-        verdict = root.diagnosed(pid, reader[1])
+        verdict = root.diagnosed(pid, by_py_spy)
     named = [culprit["name"] for culprit in verdict["culprits"]]
     right = verdict["cause"] == cause and any(function in name for name in named)
     seen = verdict["seen"].get("stacks")
     words = f"{verdict['cause']} {verdict['confidence']:.2f}, names {named[-1] if named else 'nothing'}"
-    print(f"3.{minor:<4} {reader[0]:<9} {kind:<9} {'right' if right else 'WRONG':<7} stacks {seen}: {words}", flush=True)
+    print(f"{title(minor, by_py_spy)} {kind:<9} {'right' if right else 'WRONG':<7} stacks {seen}: {words}", flush=True)
     return right
 
 
-def cost(root: Root, minor: int, reader: tuple[str, str]) -> None:
+def cost(root: Root, minor: int, by_py_spy: bool) -> None:
     """What trainmon and the reader use of a CPU beside a program with many threads."""
     with root.running(f"python3.{minor}", "-c", MANY) as pid:
-        verdict = root.diagnosed(pid, reader[1])
+        verdict = root.diagnosed(pid, by_py_spy)
     told = [missing["why"] for missing in verdict["not_seen"] if missing["what"] == "stacks"]
-    print(f"3.{minor:<4} {reader[0]:<9} 100 threads: {verdict['self']['cpu_pct']:.1f}% of a CPU. {' '.join(told)}", flush=True)
+    print(f"{title(minor, by_py_spy)} 100 threads: {verdict['self']['cpu_pct']:.1f}% of a CPU. {' '.join(told)}", flush=True)
 
 
 def main(words: list[str] | None = None) -> int:
@@ -156,10 +162,10 @@ def main(words: list[str] | None = None) -> int:
         with root.prepared(args):
             all_right = True
             for minor in root.pythons():
-                for reader in readers(minor):
-                    right = [planted(root, minor, kind, reader) for kind in PLANTED]
+                for by_py_spy in readers(minor):
+                    right = [planted(root, minor, kind, by_py_spy) for kind in PLANTED]
                     all_right = all_right and all(right)
-                    cost(root, minor, reader)
+                    cost(root, minor, by_py_spy)
     except KeyboardInterrupt:
         return 130
     except (RuntimeError, OSError, subprocess.SubprocessError) as error:

@@ -2,14 +2,14 @@
 //! one.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
 
-use trainmon::sample::{ProcessId, SourceState};
-use trainmon::sources::py_spy::{self, Refusal, StackReader, TakenWindow};
+use trainmon::sample::{ProcessId, SourceState, StackWindow};
+use trainmon::sources::py_spy::{self, OwnReader, Refusal, Taken};
 
-use crate::process::{PROGRAM, Target, fake_py_spy, fake_python_of, process_id};
+use crate::process::{PROGRAM, Target, fake_python_of, process_id};
 
 const PROC: &str = "/proc";
 
@@ -32,49 +32,32 @@ impl Job {
         process_id(self.target.id())
     }
 
-    /// The reader found where this py-spy is named.
-    fn reader(&self, py_spy: &Path) -> Result<StackReader, Refusal> {
-        StackReader::find(Path::new(PROC), self.id(), Some(py_spy))
+    fn reader(&self) -> Result<OwnReader, Refusal> {
+        OwnReader::find(Path::new(PROC), self.id())
     }
 
-    fn record(&self, reader: &StackReader) -> Result<Option<TakenWindow>, Refusal> {
-        reader.record(Path::new(PROC), self.id(), 1, 25, &AtomicBool::new(false))
+    fn record(&self) -> Result<Option<Taken<StackWindow>>, Refusal> {
+        self.reader()?.record(Path::new(PROC), self.id(), 1, 25, &AtomicBool::new(false))
     }
-}
-
-fn no_py_spy() -> PathBuf {
-    PathBuf::from("/no/py-spy")
 }
 
 #[test]
-fn without_py_spy_the_jobs_own_python_takes_stacks() {
+fn the_jobs_own_python_takes_stacks() {
     let job = Job::start("works", 15);
-    let reader = job.reader(&no_py_spy()).unwrap();
-    assert_eq!(reader.name(), "the reader of the job's Python");
-    let window = job.record(&reader).unwrap().unwrap().window;
+    let window = job.record().unwrap().unwrap().what;
     let [thread] = window.threads.as_slice() else { panic!("{window:?}") };
     assert_eq!((&*thread.name, thread.tid, thread.stacks[0].samples), ("MainThread", Some(job.id().pid), 25));
     let functions: Vec<&str> = window.frames.iter().map(|frame| &*frame.function).collect();
     assert_eq!(functions, ["step", "<module>"]);
-    let locals = reader.locals(Path::new(PROC), job.id(), &AtomicBool::new(false)).unwrap();
-    assert!(locals.is_none(), "it shows no variables");
 }
 
 #[test]
-fn py_spy_comes_first_and_older_versions_have_no_other() {
-    let job = Job::start("works", 15);
-    let folder = job.folder.path().join("document");
-    fs::create_dir(&folder).unwrap();
-    let py_spy = fake_py_spy(&folder);
-    let reader = job.reader(&py_spy).unwrap();
-    assert_eq!(reader.name(), "py-spy");
-    let other = reader.instead(Path::new(PROC), job.id()).unwrap();
-    assert!(job.record(&other).unwrap().is_some() && other.instead(Path::new(PROC), job.id()).is_none());
-
-    let old = Job::start("works", 14);
-    assert!(reader.instead(Path::new(PROC), old.id()).is_none());
-    let refusal = old.reader(&no_py_spy()).unwrap_err();
-    assert!(refusal.status.to_string().contains("/no/py-spy"), "what py-spy lacks is told: {refusal:?}");
+fn what_is_no_such_python_has_no_reader() {
+    let refusal = Job::start("works", 14).reader().unwrap_err();
+    assert!(refusal.last && refusal.status.to_string().ends_with("has no reader of stacks"), "{refusal:?}");
+    let own = process_id(std::process::id());
+    let refusal = OwnReader::find(Path::new(PROC), own).unwrap_err();
+    assert!(refusal.last && refusal.status.to_string().ends_with("does not run Python"), "{refusal:?}");
 }
 
 #[test]
@@ -87,9 +70,9 @@ fn what_fails_is_told_with_its_fix() {
             "the kernel does not let the reader of the job's Python read the memory",
         ),
         ("no-reader", SourceState::Absent, true, "No module named"),
+        ("other-reader", SourceState::Absent, true, "TypeError"),
     ] {
-        let job = Job::start(mode, 15);
-        let refusal = job.record(&job.reader(&no_py_spy()).unwrap()).unwrap_err();
+        let refusal = Job::start(mode, 15).record().unwrap_err();
         assert_eq!((refusal.status.state, refusal.last), (state, last), "{refusal:?}");
         assert!(refusal.status.to_string().contains(says), "{refusal:?}");
     }
@@ -100,22 +83,23 @@ fn an_interpreter_that_another_user_can_have_written_is_not_run() {
     if !rustix::process::geteuid().is_root() {
         return;
     }
-    let job = Job::start("works", 15);
-    std::os::unix::fs::chown(job.folder.path().join("bin/python3.15"), Some(65534), None).unwrap();
-    assert!(job.reader(&no_py_spy()).is_err());
-}
-
-#[test]
-fn a_free_threaded_python_that_py_spy_cannot_read_is_named() {
-    let job = Job::start("works", 14);
-    let free_threaded = job.folder.path().join("bin/python3.14t");
-    fs::rename(job.folder.path().join("bin/python3.14"), &free_threaded).unwrap();
-    let folder = job.folder.path().join("words");
-    fs::create_dir(&folder).unwrap();
-    fs::write(folder.join("document"), "Error: failed to get gil_thread_id\n").unwrap();
-    let refusal = job.record(&job.reader(&fake_py_spy(&folder)).unwrap()).unwrap_err();
-    assert!(
-        refusal.last && refusal.status.to_string().contains("free-threaded Python 3.14 of process"),
-        "{refusal:?}"
-    );
+    for theirs in ["bin/python3.15", "bin", "lib/python3.15", "lib/python3.15/os.py", "lib/python3.15/lib-dynload"] {
+        let job = Job::start("works", 15);
+        assert!(job.reader().is_ok());
+        std::os::unix::fs::chown(job.folder.path().join(theirs), Some(65534), None).unwrap();
+        let refusal = job.reader().unwrap_err();
+        assert!(refusal.status.to_string().contains("belongs to user 65534"), "{theirs}: {refusal:?}");
+    }
+    // Its library is elsewhere.
+    for (name, removed) in [("bin/pyvenv.cfg", false), ("pyvenv.cfg", false), ("lib/python3.15/os.py", true)] {
+        let job = Job::start("works", 15);
+        let file = job.folder.path().join(name);
+        if removed {
+            fs::remove_file(file).unwrap()
+        } else {
+            fs::write(file, "home = /tmp").unwrap()
+        }
+        let refusal = job.reader().unwrap_err();
+        assert!(refusal.status.to_string().contains("library"), "{name}: {refusal:?}");
+    }
 }

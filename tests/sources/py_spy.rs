@@ -141,7 +141,7 @@ fn a_window_of(py_spy: &Path, python: &Path) {
     let took = begun.elapsed();
     over.store(true, Ordering::Relaxed);
     let states = watcher.join().unwrap();
-    let window = window.unwrap().unwrap().window;
+    let window = window.unwrap().unwrap().what;
 
     assert!(!states.contains(&'T') && !states.contains(&'t'), "{states:?}");
     assert_eq!(window.process, id);
@@ -165,7 +165,7 @@ fn whole_numbers_among_local_variables_are_read_and_nothing_else() {
         let program = Python::running(&python, COUNTS);
         let (proc_root, id) = (Path::new("/proc"), program.id());
         let reader = PySpy::find(proc_root, id, Some(&py_spy)).unwrap();
-        let read = || reader.locals(proc_root, id, &AtomicBool::new(false)).unwrap().unwrap();
+        let read = || reader.locals(proc_root, id, &AtomicBool::new(false)).unwrap().unwrap().what;
         let step = |read: &LocalsSample| {
             let [main] = read.threads.as_slice() else { panic!("{read:?}") };
             assert!(main.is_main && main.tid == Some(id.pid));

@@ -7,7 +7,7 @@
 //! python3.15 -I -S -B -c CODE PID SECONDS HZ FILE  the interpreter: it plays the reader of stacks
 //! ```
 //!
-//! Modes of the reader: `denied`, `no-reader`, `works`. Modes of the interpreter: `old`, `forbidden`, `without`, `ptrace`, `replaced`, `crashes`. Modes of the job: `never` (it does not come
+//! Modes of the reader: `denied`, `no-reader`, `other-reader`, `works`. Modes of the interpreter: `old`, `forbidden`, `without`, `ptrace`, `replaced`, `crashes`. Modes of the job: `never` (it does not come
 //! to the script), `no-torch`, `profiled`, `failed`, `ends`, `execs`, `stops`, `garbage` (in place of a trace), `link` (its trace leads
 //! to another file), `long` (it records until trainmon has gone), `works`.
 
@@ -52,6 +52,7 @@ fn read_stacks(mode: &str, [pid, seconds, hz]: [u32; 3], output: &str) -> ExitCo
     match mode {
         "denied" => eprintln!("PermissionError: [Errno 1] Operation not permitted"),
         "no-reader" => eprintln!("no reader of stacks: No module named '_remote_debugging'"),
+        "other-reader" => eprintln!("no known reader of stacks: TypeError: an unexpected keyword"),
         _ => {
             let samples = seconds * hz;
             fs::write(

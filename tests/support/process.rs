@@ -90,6 +90,10 @@ pub fn fake_python_of(folder: &Path, mode: &str, minor: u32) -> PathBuf {
     let folder = folder.join("bin");
     std::fs::create_dir(&folder).unwrap();
     std::fs::write(folder.join("mode"), mode).unwrap();
+    // The library that it imports from, as far as that is checked.
+    let library = folder.with_file_name("lib").join(format!("python3.{minor}"));
+    std::fs::create_dir_all(library.join("lib-dynload")).unwrap();
+    std::fs::write(library.join("os.py"), "").unwrap();
     let program = folder.join(format!("python3.{minor}"));
     let copied = Command::new("cp").arg(example("fake_python")).arg(&program).status();
     assert!(copied.unwrap().success());

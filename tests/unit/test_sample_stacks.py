@@ -15,6 +15,10 @@ Thread = collections.namedtuple("Thread", "thread_id status frame_info")
 Interpreter = collections.namedtuple("Interpreter", "interpreter_id threads")
 class RemoteUnwinder:
     def __init__(self, pid, *, all_threads, gc, cache_frames):
+        if cache_frames:
+            raise ValueError("the cache writes into the memory of the process")
+        if pid == 4:
+            raise TypeError("an unexpected keyword")
         if pid == 1:
             raise PermissionError(1, "Operation not permitted")
         self.calls, self.pid = 0, pid
@@ -54,7 +58,8 @@ class SampleStacks(unittest.TestCase):
         self.assertEqual(self.sampled(3)[0].count(" 1\n"), 2)
 
     def test_why_there_is_nothing_is_said(self) -> None:
-        for pid, says in ((1, "PermissionError: [Errno 1] Operation not permitted"), (2, "RuntimeError: changed while")):
+        changed = (4, "no known reader of stacks: TypeError: an unexpected keyword")
+        for pid, says in ((1, "PermissionError: [Errno 1] Operation not permitted"), (2, "RuntimeError: changed while"), changed):
             written, said = self.sampled(pid)
             self.assertEqual(written, "")
             self.assertTrue(said.startswith(says), said)

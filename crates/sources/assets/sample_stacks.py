@@ -1,5 +1,7 @@
 # Takes the stacks of another process with CPython's own reader, some seconds long: the arguments are its PID, the
-# seconds, the samples a second, and the file to write to, as py-spy 0.3 does (`--format raw`). Stops nothing. Reasons go to stderr.
+# seconds, the samples a second, and the file to write to, as py-spy 0.3 does (`--format raw`). Reasons go to stderr.
+#
+# Stops nothing and writes nothing: `cache_frames=True` would write into the other process's memory.
 import sys
 import time
 
@@ -15,6 +17,12 @@ PASSING = (RuntimeError, UnicodeDecodeError, MemoryError, OSError)
 counted = {}
 
 
+def fail(error):
+    # The reader is no documented interface: an error of any other kind is a change of it.
+    begin = "" if isinstance(error, PASSING) else "no known reader of stacks: "
+    sys.exit(f"{begin}{type(error).__name__}: {error}")
+
+
 def take(reader):
     for interpreter in reader.get_stack_trace():
         for thread in interpreter.threads:
@@ -28,9 +36,9 @@ def line_of(location):
 
 
 try:
-    reader = RemoteUnwinder(PID, all_threads=True, gc=False, cache_frames=True)
-except PASSING as error:
-    sys.exit(f"{type(error).__name__}: {error}")
+    reader = RemoteUnwinder(PID, all_threads=True, gc=False, cache_frames=False)
+except Exception as error:
+    fail(error)
 begin = time.monotonic()
 failed = None
 for number in range(SECONDS * HZ):
@@ -41,10 +49,12 @@ for number in range(SECONDS * HZ):
         break
     except PASSING as error:
         failed = error
+    except Exception as error:
+        fail(error)
     if time.monotonic() - begin > SECONDS:
         break
 if failed and not counted:
-    sys.exit(f"{type(failed).__name__}: {failed}")
+    fail(failed)
 with open(OUTPUT, "w", encoding="utf-8", errors="replace") as output:
     for (tid, frames), samples in counted.items():
         # The outermost first. A line break would end the record.

@@ -18,6 +18,8 @@ use trainmon_base::trust::{self, Untrusted};
 
 /// What the kernel adds to the path of a file that is gone.
 const DELETED: &str = " (deleted)";
+/// Names the interpreter, and so the library, of a virtual environment.
+const VENV: &str = "pyvenv.cfg";
 /// Longest path shown, terminal cells.
 const WIDTH: usize = 160;
 
@@ -43,6 +45,9 @@ pub enum NotRun {
     /// Another user may have written it.
     #[error("{0}, so it is not run")]
     Untrusted(Untrusted),
+    /// It imports from a library that cannot be checked.
+    #[error("{} has no library of its own beside it, so it is not run with more rights", fit(&.0.to_string_lossy(), WIDTH))]
+    Elsewhere(PathBuf),
 }
 
 impl Interpreter {
@@ -101,12 +106,24 @@ impl Interpreter {
         Ok(TrustedProgram { path: self.path.clone(), held: Some(file.into()), clean: true })
     }
 
-    /// The same where others may have written it: the interpreter, and the library beside it that it imports from.
+    /// The same where others may have written it: the interpreter, and the library that it imports from. By Python's own search
+    /// (`Modules/getpath.py`) that is the one beside it, if that has the landmarks and no `pyvenv.cfg` names another.
     fn trusted(&self) -> Result<File, NotRun> {
         let file = trust::open(&self.path).map_err(NotRun::Untrusted)?;
-        if let Some(place) = self.path.parent().and_then(Path::parent) {
-            trust::folder(&place.join("lib")).map_err(NotRun::Untrusted)?;
+        let elsewhere = || NotRun::Elsewhere(self.path.clone());
+        let folder = self.path.parent().ok_or_else(elsewhere)?;
+        let prefix = folder.parent().ok_or_else(elsewhere)?;
+        if folder.join(VENV).exists() || prefix.join(VENV).exists() {
+            return Err(elsewhere());
         }
+        let minor = self.minor().ok_or_else(elsewhere)?;
+        let version = format!("python3.{minor}{}", if self.is_free_threaded() { "t" } else { "" });
+        let libraries = ["lib", "lib64"].map(|name| prefix.join(name).join(&version));
+        let has = |landmark: &str| libraries.iter().find(|library| library.join(landmark).exists());
+        let pure = has("os.py").ok_or_else(elsewhere)?;
+        let binary = has("lib-dynload").ok_or_else(elsewhere)?;
+        trust::open(&pure.join("os.py")).map_err(NotRun::Untrusted)?;
+        trust::folder(&binary.join("lib-dynload")).map_err(NotRun::Untrusted)?;
         Ok(file)
     }
 }

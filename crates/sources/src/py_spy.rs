@@ -10,7 +10,6 @@ pub mod find;
 mod install;
 mod locals;
 mod own_reader;
-mod reader;
 mod reader_program;
 pub mod refusal;
 mod source_lines;
@@ -21,8 +20,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-pub use reader::StackReader;
-pub use reader_program::TakenWindow;
+pub use own_reader::{OWN_READER, OwnReader};
+pub use reader_program::Taken;
 pub use refusal::Refusal;
 pub use supervisor::{run_part, supervise_with};
 
@@ -32,7 +31,7 @@ use super::trusted_program::TrustedProgram;
 use child::ChildEnding;
 use reader_program::ReaderProgram;
 use trainmon_base::trust;
-use trainmon_sample::{LocalsSample, ProcessId, SourceState};
+use trainmon_sample::{LocalsSample, ProcessId, SourceState, StackWindow};
 
 /// How long `--version` may take; a shell wrapper (pyenv) takes a few tenths of a second.
 const VERSION_TIME: Duration = Duration::from_secs(2);
@@ -157,7 +156,7 @@ impl PySpy {
         seconds: u32,
         rate_hz: u32,
         stop: &AtomicBool,
-    ) -> Result<Option<TakenWindow>, Refusal> {
+    ) -> Result<Option<Taken<StackWindow>>, Refusal> {
         let (seconds, rate_hz) = (seconds.max(1), rate_hz.max(1));
         let (duration, rate, pid) = (seconds.to_string(), rate_hz.to_string(), process.pid.to_string());
         let arguments = [
@@ -189,14 +188,17 @@ impl PySpy {
         proc_root: &Path,
         process: ProcessId,
         stop: &AtomicBool,
-    ) -> Result<Option<LocalsSample>, Refusal> {
+    ) -> Result<Option<Taken<LocalsSample>>, Refusal> {
         let pid = process.pid.to_string();
         let arguments = ["dump", "--nonblocking", "--locals", "--json", "--pid", &pid];
         let began_ns = monotonic_ns();
         let Some(ran) = self.program.run(proc_root, process, &arguments, EXTRA_TIME, stop)? else { return Ok(None) };
         let document = ran.out(locals::LARGEST_LOCALS as u64);
         let read = locals::parse(document.as_bytes(), process, &main_tids(proc_root, process), began_ns);
-        read.map(Some).ok_or_else(|| Refusal::passing(SourceState::Absent, "py-spy returned no variables"))
+        let nothing = || Refusal::passing(SourceState::Absent, "py-spy returned no variables");
+        let cpu = ran.cpu;
+        let what = read.ok_or_else(|| Refusal { cpu, ..nothing() })?;
+        Ok(Some(Taken { what, cpu }))
     }
 }
 

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use super::budget::{CpuBudget, SHARE};
 use super::{CollectorOptions, Shared, rest};
 use trainmon_base::text::format::duration;
-use trainmon_sample::{JobSample, ProcessId, ProcessRole, ProcessSample, SourceState, SourceStatus};
-use trainmon_sources::py_spy::{Refusal, StackReader, TakenWindow};
+use trainmon_sample::{JobSample, ProcessId, ProcessRole, ProcessSample, SourceState, SourceStatus, StackWindow};
+use trainmon_sources::py_spy::{OWN_READER, OwnReader, PySpy, Refusal, Taken};
 
 /// Length of a window, seconds: py-spy takes whole seconds.
 const WINDOW_S: u32 = 1;
@@ -32,13 +32,16 @@ const WINDOWS_A_TICK: u32 = 8;
 const IDLE_TICKS: u64 = 5;
 /// A pause from this length on is told.
 const TOLD: Duration = Duration::from_secs(5);
+/// A process that py-spy fails on this many times in a row is left to its own Python, if that has a reader.
+const FAILS_AGAIN: u32 = 3;
 /// Pause if there is nothing to wait for except the next tick.
 const STEP: Duration = Duration::from_millis(50);
 
 /// Takes stacks until `stop`.
 pub(super) fn watch(shared: &Shared) {
     let (turns, budget, last) = (Turns::default(), CpuBudget::default(), Instant::now());
-    let mut taker = StacksTaker { shared, turns, reader: None, failures: 0, execs: 0, budget, last };
+    let mut taker =
+        StacksTaker { shared, turns, py_spy: None, failures: 0, execs: 0, budget, last, spent: Duration::ZERO };
     while !shared.stop.load(Ordering::Relaxed) {
         if !taker.step() {
             return;
@@ -51,7 +54,7 @@ struct StacksTaker<'a> {
     shared: &'a Shared,
     turns: Turns,
     /// Found with the first process.
-    reader: Option<StackReader>,
+    py_spy: Option<PySpy>,
     /// Failures in a row.
     failures: u32,
     /// How many times the attached process had executed another program.
@@ -59,6 +62,8 @@ struct StacksTaker<'a> {
     budget: CpuBudget,
     /// When the last look began.
     last: Instant,
+    /// CPU time of this look so far.
+    spent: Duration,
 }
 
 impl StacksTaker<'_> {
@@ -76,7 +81,7 @@ impl StacksTaker<'_> {
         let execs = execs(&job);
         if execs != self.execs {
             // What was found out belongs to other programs.
-            (self.turns, self.reader, self.execs) = (Turns::default(), None, execs);
+            (self.turns, self.py_spy, self.execs) = (Turns::default(), None, execs);
         }
         let (ranks, mut workers) = (of_role(&job, ProcessRole::Rank), of_role(&job, ProcessRole::Worker));
         if effort.answer() {
@@ -88,75 +93,91 @@ impl StacksTaker<'_> {
             return true;
         };
         self.turns.note_taken(&job, process);
-        let began = Instant::now();
-        let of_rank = ranks.contains(&process);
-        match self.record(process, of_rank, rate_hz) {
-            Ok(None) => false,
-            Ok(Some(TakenWindow { window, cpu })) => {
-                self.failures = 0;
-                latest.values().stacks.add(window);
-                // A second reading at a known distance: some counters restart every few seconds.
-                self.read_locals(process, of_rank);
-                self.spend(began, cpu);
-                let pause = self.pause(process, cpu);
-                self.rest(pause);
-                true
-            }
-            Err(refusal) => {
-                self.spend(began, refusal.cpu);
-                self.refused(process, of_rank, refusal)
-            }
+        let (began, of_rank) = (Instant::now(), ranks.contains(&process));
+        self.spent = Duration::ZERO;
+        let taken = self.record(process, of_rank, rate_hz);
+        if let Ok(Some(_)) = taken {
+            // A second reading at a known distance: some counters restart every few seconds.
+            self.read_locals(process, of_rank);
         }
+        self.budget.spend(began - self.last, self.spent);
+        self.last = began;
+        match taken {
+            Ok(None) => return false,
+            Ok(Some(window)) => {
+                self.failures = 0;
+                self.turns.failed.remove(&process);
+                latest.values().stacks.add(window);
+                let pause = self.pause(process);
+                self.rest(pause);
+            }
+            Err(refusal) => self.refused(process, of_rank, refusal),
+        }
+        true
     }
 
-    /// A window of a process, preceded by its local variables. `None` if `stop` was set meanwhile.
-    fn record(&mut self, process: ProcessId, of_rank: bool, rate_hz: u32) -> Result<Option<TakenWindow>, Refusal> {
-        let Shared { options, stop, .. } = self.shared;
-        let proc_root = &options.sources.roots.proc;
-        if self.reader.is_none() {
-            self.reader = Some(StackReader::find(proc_root, process, options.py_spy.as_deref())?);
+    /// A window of a process. `None` if `stop` was set meanwhile.
+    fn record(&mut self, process: ProcessId, of_rank: bool, rate_hz: u32) -> Result<Option<StackWindow>, Refusal> {
+        if self.turns.by_own.contains(&process) {
+            self.read_locals(process, of_rank);
+            return self.record_by_own(process, rate_hz);
         }
-        self.read_locals(process, of_rank);
-        let Some(reader) = &self.reader else { return Ok(None) };
-        let refusal = match reader.record(proc_root, process, WINDOW_S, rate_hz, stop) {
-            Err(refusal) if matches!(refusal.status.state, SourceState::Absent | SourceState::Hung) => refusal,
+        let refusal = match self.record_by_py_spy(process, of_rank, rate_hz) {
+            Err(refusal) => refusal,
             taken => return taken,
         };
-        // The other one may succeed. If neither does, py-spy's reason is told.
-        let Some(other) = reader.instead(proc_root, process) else { return Err(refusal) };
-        let taken = other.record(proc_root, process, WINDOW_S, rate_hz, stop).map_err(|_| refusal);
-        if taken.is_ok() {
-            self.reader = Some(other);
+        let failed = self.turns.failed.entry(process).or_default();
+        *failed = failed.saturating_add(1);
+        let lasts = refusal.last || *failed >= FAILS_AGAIN;
+        // What is denied to one is denied to the other. A single failure says little.
+        let fails = matches!(refusal.status.state, SourceState::Absent | SourceState::Hung);
+        if !fails || !self.may_take_another() || !lasts {
+            return Err(refusal);
         }
-        taken
+        // If neither succeeds, py-spy's reason is told.
+        let taken = self.record_by_own(process, rate_hz).map_err(|_| refusal)?;
+        self.turns.by_own.insert(process);
+        Ok(taken)
     }
 
-    /// Counts what a look cost that began then.
-    fn spend(&mut self, began: Instant, cpu: Duration) {
-        self.budget.spend(began - self.last, cpu);
-        self.last = began;
+    /// The same by py-spy, preceded by the process's local variables.
+    fn record_by_py_spy(
+        &mut self,
+        process: ProcessId,
+        of_rank: bool,
+        rate_hz: u32,
+    ) -> Result<Option<StackWindow>, Refusal> {
+        let Shared { options, stop, .. } = self.shared;
+        let proc_root = &options.sources.roots.proc;
+        if self.py_spy.is_none() {
+            self.py_spy = Some(PySpy::find(proc_root, process, options.py_spy.as_deref())?);
+        }
+        self.read_locals(process, of_rank);
+        let Some(py_spy) = &self.py_spy else { return Ok(None) };
+        let taken = py_spy.record(proc_root, process, WINDOW_S, rate_hz, stop);
+        self.paid(taken)
     }
 
-    /// How long to pause after a window that took so much CPU time. A long pause is told, unless the process's own Python can take
-    /// over: it is a cheaper reader.
-    fn pause(&mut self, process: ProcessId, cpu: Duration) -> Duration {
-        let Shared { options, latest, .. } = self.shared;
-        let pause = self.budget.pause();
-        let Some(reader) = self.reader.as_ref().filter(|_| pause >= TOLD) else { return pause };
-        if let Some(other) = reader.instead(&options.sources.roots.proc, process) {
-            (self.reader, self.budget) = (Some(other), CpuBudget::default());
-            return Duration::ZERO;
-        }
-        let reason = format!(
-            "{} pauses for {}: a look at process {} took {:.1} s of CPU time, and it may use {:.0}% of one CPU",
-            reader.name(),
-            duration(pause.as_secs_f64()),
-            process.pid,
-            cpu.as_secs_f64(),
-            SHARE * 100.0
-        );
-        latest.values().stacks.status = SourceStatus::new(SourceState::Stale, reason);
-        pause
+    /// The same by the reader of the process's own Python.
+    fn record_by_own(&mut self, process: ProcessId, rate_hz: u32) -> Result<Option<StackWindow>, Refusal> {
+        let Shared { options, stop, .. } = self.shared;
+        let proc_root = &options.sources.roots.proc;
+        let taken = OwnReader::find(proc_root, process)?.record(proc_root, process, WINDOW_S, rate_hz, stop);
+        self.paid(taken)
+    }
+
+    /// Whether something other than py-spy may take stacks: not if one was named.
+    fn may_take_another(&self) -> bool {
+        self.shared.options.py_spy.is_none()
+    }
+
+    /// What was taken, once its cost is counted.
+    fn paid<T>(&mut self, taken: Result<Option<Taken<T>>, Refusal>) -> Result<Option<T>, Refusal> {
+        self.spent += match &taken {
+            Ok(taken) => taken.as_ref().map_or(Duration::ZERO, |taken| taken.cpu),
+            Err(refusal) => refusal.cpu,
+        };
+        taken.map(|taken| taken.map(|taken| taken.what))
     }
 
     /// Reads a training process's local variables if nothing else counts its steps. A failure is not reported: the
@@ -166,17 +187,44 @@ impl StacksTaker<'_> {
         // Whether torch's loader feeds it is known once it was sampled.
         let job = latest.values().sample.job.clone();
         let counts = of_rank && job.is_some_and(|job| has_queue_threads(&job, process) == Some(false));
-        let Some(reader) = &self.reader else { return };
+        let Some(py_spy) = &self.py_spy else { return };
         if !counts || self.turns.without_locals.contains(&process) || latest.values().stacks.is_counted(process) {
             return;
         }
-        match reader.locals(&options.sources.roots.proc, process, stop) {
+        let read = py_spy.locals(&options.sources.roots.proc, process, stop);
+        match self.paid(read) {
             Ok(Some(locals)) => latest.values().stacks.add_locals(locals),
             Err(refusal) if refusal.last => {
                 self.turns.without_locals.insert(process);
             }
             Ok(None) | Err(_) => {}
         }
+    }
+
+    /// How long to pause after a look at a process, for what it cost. A long pause is told, unless the process's own Python can take
+    /// over: it is a cheaper reader.
+    fn pause(&mut self, process: ProcessId) -> Duration {
+        let Shared { options, latest, .. } = self.shared;
+        let pause = self.budget.pause();
+        if pause < TOLD {
+            return pause;
+        }
+        let by_own = self.turns.by_own.contains(&process);
+        if !by_own && self.may_take_another() && OwnReader::find(&options.sources.roots.proc, process).is_ok() {
+            self.turns.by_own.insert(process);
+            self.budget = CpuBudget::default();
+            return Duration::ZERO;
+        }
+        let reason = format!(
+            "{} pauses for {}: a look at process {} took {:.1} s of CPU time, and the limit is {:.0}% of one CPU",
+            if by_own { OWN_READER } else { "py-spy" },
+            duration(pause.as_secs_f64()),
+            process.pid,
+            self.spent.as_secs_f64(),
+            SHARE * 100.0
+        );
+        latest.values().stacks.status = SourceStatus::new(SourceState::Stale, reason);
+        pause
     }
 
     /// Pauses after a window for as long as demanded, which may become less meanwhile, but at least so long.
@@ -194,8 +242,8 @@ impl StacksTaker<'_> {
         });
     }
 
-    /// Handles a missing window and its reason. False if there is no py-spy at all.
-    fn refused(&mut self, process: ProcessId, of_rank: bool, refusal: Refusal) -> bool {
+    /// Handles a missing window and its reason.
+    fn refused(&mut self, process: ProcessId, of_rank: bool, refusal: Refusal) {
         if refusal.last {
             self.turns.refused.insert(process);
         }
@@ -204,15 +252,9 @@ impl StacksTaker<'_> {
             self.failures = self.failures.saturating_add(1);
             self.shared.latest.values().stacks.status = refusal.status;
         }
-        if self.reader.is_none() && refusal.last {
-            return false;
-        }
-        let wait = RETRY
-            .saturating_mul(1 << self.failures.saturating_sub(1).min(5))
-            .min(RETRY_MOST)
-            .max(self.budget.pause());
+        let wait = RETRY.saturating_mul(1 << self.failures.saturating_sub(1).min(5)).min(RETRY_MOST);
+        let wait = wait.max(self.budget.pause());
         rest(&self.shared.stop, || if self.failures == 0 { STEP } else { wait });
-        true
     }
 }
 
@@ -239,6 +281,10 @@ struct Turns {
     refused: HashSet<ProcessId>,
     /// Training processes whose variables py-spy cannot read.
     without_locals: HashSet<ProcessId>,
+    /// Processes whose own Python takes their stacks.
+    by_own: HashSet<ProcessId>,
+    /// How many times in a row py-spy failed on a process.
+    failed: HashMap<ProcessId, u32>,
     worker_last: bool,
     /// What workers had done when last sampled: CPU time in clock ticks, and bytes through read calls.
     done: HashMap<ProcessId, (u64, u64)>,
@@ -277,6 +323,8 @@ impl Turns {
         self.seen.retain(|id, _| ranks.contains(id) || workers.contains(id));
         self.refused.retain(|id| ranks.contains(id) || workers.contains(id));
         self.without_locals.retain(|id| ranks.contains(id));
+        self.by_own.retain(|id| ranks.contains(id) || workers.contains(id));
+        self.failed.retain(|id, _| ranks.contains(id) || workers.contains(id));
         let least = |of: &[ProcessId]| {
             let known = of.iter().filter(|id| !self.refused.contains(id));
             known.min_by_key(|id| (self.seen.get(id).copied().unwrap_or(0), id.pid)).copied()

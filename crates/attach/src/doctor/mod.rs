@@ -18,7 +18,7 @@ use trainmon_base::errors::{self, Failure, shorten};
 use trainmon_base::text::{named_enum, sanitize};
 use trainmon_sample::gpu::special_words;
 use trainmon_sample::{GpuReading, GpuSample, ProcessId, SourceState, SourceStatus};
-use trainmon_sources::py_spy::{self, StackReader};
+use trainmon_sources::py_spy::{self, OWN_READER, OwnReader, PySpy};
 use trainmon_sources::{Roots, SourceOptions, gpu, simulated_gpu};
 
 /// How long the driver may take to answer: seconds without persistence mode, and longer than the trial of its library.
@@ -182,11 +182,23 @@ fn nvml(answer: Option<Result<GpuSample, SourceStatus>>) -> Told {
     }
 }
 
+/// The py-spy that would be used for a process, or its own Python's reader, unless a py-spy is named.
+fn of_job(options: &DoctorOptions<'_>, process: ProcessId) -> Result<String, py_spy::Refusal> {
+    let proc = &options.roots.proc;
+    let refusal = match PySpy::find(proc, process, options.py_spy) {
+        Ok(found) => return Ok(format!("{}, version {}", found.path().display(), found.version)),
+        Err(refusal) => refusal,
+    };
+    if options.py_spy.is_some() || OwnReader::find(proc, process).is_err() {
+        return Err(refusal);
+    }
+    Ok(format!("not needed: {OWN_READER} takes stacks ({})", refusal.status))
+}
+
 /// The py-spy that would be used: for a process, also the one beside its interpreter, or what its own Python has instead.
 fn py_spy(options: &DoctorOptions<'_>) -> Told {
     let found = match options.pid {
-        Some(pid) => StackReader::find(&options.roots.proc, ProcessId { pid, start_ticks: 0 }, options.py_spy)
-            .map(|found| found.to_string()),
+        Some(pid) => of_job(options, ProcessId { pid, start_ticks: 0 }),
         None => py_spy::locate(options.path.clone(), options.py_spy).map(|program| program.display().to_string()),
     };
     match found {

@@ -105,13 +105,14 @@ impl InjectTarget {
     pub(super) fn interpreter(&self) -> Result<TrustedProgram, InjectError> {
         self.python.open().map_err(|why| match why {
             NotRun::Replaced(_) => replaced(self.pid, &self.python),
-            NotRun::Untrusted(why) => {
+            NotRun::Untrusted(_) | NotRun::Elsewhere(_) => {
                 let command = sudo_command(&format!("profile --pid {} --inject", self.pid));
-                let fix = match why.fix() {
-                    Some(fix) if self.user == 0 => fix,
-                    _ => command.replacen("sudo ", &format!("sudo -u '#{}' ", self.user), 1),
+                let as_user = command.replacen("sudo ", &format!("sudo -u '#{}' ", self.user), 1);
+                let (why, fix) = match why {
+                    NotRun::Untrusted(why) => (why.to_string(), why.fix().filter(|_| self.user == 0)),
+                    _ => (format!("{} has no library of its own beside it", self.python.path.display()), None),
                 };
-                InjectError::Untrusted { why: why.to_string(), fix }
+                InjectError::Untrusted { why, fix: fix.unwrap_or(as_user) }
             }
         })
     }

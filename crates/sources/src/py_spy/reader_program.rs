@@ -13,12 +13,12 @@ use crate::secrets;
 use crate::trusted_program::TrustedProgram;
 use trainmon_sample::{ProcessId, SourceState, StackWindow};
 
-/// A window of stacks, and what it cost.
+/// What was read of a process, and what that cost.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TakenWindow {
-    /// The stacks.
-    pub window: StackWindow,
-    /// CPU time of the program that took them, to 10 ms.
+pub struct Taken<T> {
+    /// What was read.
+    pub what: T,
+    /// CPU time of the program that read it, to 10 ms.
     pub cpu: Duration,
 }
 
@@ -41,19 +41,21 @@ impl ReaderProgram {
         arguments: &[&str],
         seconds: u32,
         stop: &AtomicBool,
-    ) -> Result<Option<TakenWindow>, Refusal> {
+    ) -> Result<Option<Taken<StackWindow>>, Refusal> {
         let time_out = Duration::from_secs(u64::from(seconds)).saturating_add(EXTRA_TIME);
         let (pid, name) = (process.pid, self.name);
         let folder = proc_root.join(pid.to_string());
         let rights = JobRights::find(&folder);
         let Some(ran) = self.run(proc_root, process, arguments, time_out, stop)? else { return Ok(None) };
+        let cpu = ran.cpu;
         let document = ran.document().unwrap_or_default();
         let window = collapsed::parse(&document, process, &main_tids(proc_root, process));
-        let no_stacks = || Refusal::passing(SourceState::Absent, format!("{name} returned no stacks"));
-        let mut window = window.ok_or_else(no_stacks)?;
+        let nothing = |why: String| Refusal { cpu, ..Refusal::passing(SourceState::Absent, why) };
+        let mut window = window.ok_or_else(|| nothing(format!("{name} returned no stacks")))?;
         if window.threads.is_empty() {
-            let nothing = Refusal::passing(SourceState::Absent, format!("{name} got no sample of process {pid}"));
-            return Err(if state(proc_root, process).is_none() { Refusal::gone(process) } else { nothing });
+            let is_gone = state(proc_root, process).is_none();
+            let nothing = nothing(format!("{name} got no sample of process {pid}"));
+            return Err(if is_gone { Refusal::gone(process) } else { nothing });
         }
         // If they changed meanwhile, it is unclear whose code the frames show.
         if let Some(rights) = rights.filter(|rights| JobRights::find(&folder).as_ref() == Some(rights)) {
@@ -61,7 +63,7 @@ impl ReaderProgram {
         }
         // Only now, because the lines are found by the files' real names.
         secrets::mask(&mut window);
-        Ok(Some(TakenWindow { window, cpu: ran.cpu }))
+        Ok(Some(Taken { what: window, cpu }))
     }
 
     /// Runs it on a process. `None` if `stop` was set meanwhile.
@@ -85,25 +87,22 @@ impl ReaderProgram {
             let path = super::shown(&self.program.path);
             Refusal::passing(SourceState::Absent, format!("cannot start {path}: {error}"))
         })?;
-        match ran.ending {
-            ChildEnding::Stopped => Ok(None),
+        let cpu = ran.cpu;
+        let refusal = match ran.ending {
+            ChildEnding::Stopped => return Ok(None),
+            ChildEnding::Exited(status) if status.success() => return Ok(Some(ran)),
             ChildEnding::TimedOut => {
-                let reason = format!("{name} took longer than {} s", time_out.as_secs());
-                Err(Refusal { cpu: ran.cpu, ..Refusal::passing(SourceState::Hung, reason) })
+                Refusal::passing(SourceState::Hung, format!("{name} took longer than {} s", time_out.as_secs()))
             }
-            ChildEnding::TooMuch => {
-                Err(Refusal::passing(SourceState::Absent, format!("{name} wrote more than 16 MiB")))
-            }
-            ChildEnding::Exited(status) if !status.success() => {
-                if after.is_none() {
-                    return Err(Refusal::gone(process));
-                }
+            ChildEnding::TooMuch => Refusal::passing(SourceState::Absent, format!("{name} wrote more than 16 MiB")),
+            ChildEnding::Exited(_) if after.is_none() => Refusal::gone(process),
+            ChildEnding::Exited(status) => {
                 let words = ran.err(MESSAGES);
                 let words = if words.trim().is_empty() { format!("it ended with {status}") } else { words };
-                Err((self.refuse)(&words, proc_root, process))
+                (self.refuse)(&words, proc_root, process)
             }
-            ChildEnding::Exited(_) => Ok(Some(ran)),
-        }
+        };
+        Err(Refusal { cpu, ..refusal })
     }
 }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::install::upgrade_command;
 use crate::clock::ticks_per_second;
 use crate::files::read_once;
+use crate::interpreter::Interpreter;
 use crate::processes::uptime_s;
 use trainmon_base::text;
 use trainmon_sample::{ProcessId, SourceState, SourceStatus};
@@ -79,6 +80,16 @@ impl Refusal {
         if has("Unsupported version") || has("unsupported version") {
             let reason = format!("py-spy does not support the Python of process {pid}: {}", said(words));
             return Self::lasting(SourceState::Absent, reason).fixed_by(upgrade_command());
+        }
+        let free_threaded = Interpreter::find(proc_root, pid).filter(Interpreter::is_free_threaded);
+        if let Some(python) = free_threaded.filter(|_| !is_young(proc_root, process)) {
+            // py-spy's issue 711. A later py-spy may read them, and fail once.
+            let version = python.minor().map_or("3".to_owned(), |minor| format!("3.{minor}"));
+            let reason = format!(
+                "py-spy cannot read the free-threaded Python of process {pid} ({}): run the job on {version} with a GIL",
+                said(words)
+            );
+            return Self::passing(SourceState::Absent, reason);
         }
         let no_python =
             ["Failed to find python version", "No python processes found", "Failed to find a python interp"];
@@ -182,6 +193,19 @@ mod tests {
         }
         let fix = of_words("Unsupported version of Python: 4", OLD).status.fix.unwrap();
         assert!(fix.contains("pip install --upgrade py-spy"), "{fix}");
+    }
+
+    #[test]
+    fn a_free_threaded_python_is_named() {
+        let root = tempfile::tempdir().unwrap();
+        fs::write(root.path().join("uptime"), "5000.10 4000.00\n").unwrap();
+        fs::create_dir(root.path().join("7")).unwrap();
+        std::os::unix::fs::symlink("/opt/bin/python3.14t", root.path().join("7/exe")).unwrap();
+        let of = |process| Refusal::of_words("Error: failed to get gil_thread_id", root.path(), process).status;
+        let said = of(OLD).to_string();
+        assert!(said.contains("cannot read the free-threaded Python of process 7 (failed to get gil"), "{said}");
+        let young = ProcessId { pid: 7, start_ticks: 4995 * rustix::param::clock_ticks_per_second() };
+        assert!(of(young).to_string().contains("py-spy failed on process 7"), "it may be starting");
     }
 
     #[test]

@@ -44,7 +44,7 @@ impl Stage {
         TrustedProgram { path: self.at("py-spy"), held: None, clean: false }
     }
 
-    fn record(&self, stop: &AtomicBool) -> Result<Option<TakenWindow>, Refusal> {
+    fn record(&self, stop: &AtomicBool) -> Result<Option<Taken<StackWindow>>, Refusal> {
         self.find().unwrap().record(Path::new("/proc"), ourselves(), 1, 20, stop)
     }
 
@@ -85,7 +85,7 @@ fn never() -> AtomicBool {
 fn a_window_is_asked_for_without_stopping_the_target() {
     let stage = Stage::new("document");
     fs::write(stage.at("document"), DOCUMENT).unwrap();
-    let TakenWindow { window, cpu } = stage.record(&never()).unwrap().unwrap();
+    let Taken { what: window, cpu } = stage.record(&never()).unwrap().unwrap();
     assert_eq!((window.process, window.threads.len()), (ourselves(), 2));
     assert!(cpu < Duration::from_millis(500), "{cpu:?}");
     let arguments = fs::read_to_string(stage.at("arguments")).unwrap();
