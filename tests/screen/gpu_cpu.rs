@@ -318,7 +318,7 @@ fn what_is_special_about_a_gpu_is_said_once() {
         devices(1)(t, frame);
         let gpu = &mut frame.gpus[0];
         (gpu.vgpu, gpu.confidential, gpu.by_mps) = (Some(true), Some(true), true);
-        gpu.xids = Some(GpuXids { count: 1, last: Some(79) });
+        gpu.xids = Some(GpuXids { count: 1, last: Some(79), last_ns: 0 });
         (gpu.nvlink_rx_bytes_per_s, gpu.nvlink_tx_bytes_per_s) = (Some(12.0 * GIB as f64), None);
         (gpu.sm_active_pct, gpu.tensor_active_pct, gpu.dram_active_pct) = (None, None, None);
         gpu.gpm_beside = Some("nv-hostengine (77)".into());
@@ -331,7 +331,7 @@ fn what_is_special_about_a_gpu_is_said_once() {
         "vGPU, confidential computing, MPS",
         "NVLink 12 in, – out GiB/s",
         "nv-hostengine (77) may hold the counters",
-        "server of MPS: the work of its clients",
+        "MPS server (runs its clients' work)",
     ] {
         assert_eq!(text.matches(words).count(), 1, "{words}\n{text}");
     }
@@ -457,7 +457,7 @@ fn any_device() -> impl Strategy<Value = GpuRates> {
                 gpm_beside: name.as_deref().map(Arc::from),
                 nvlink_rx_bytes_per_s: n[3],
                 nvlink_tx_bytes_per_s: n[4],
-                xids: Some(GpuXids { count: sizes[4].unwrap_or(0), last: small[10] }),
+                xids: Some(GpuXids { count: sizes[4].unwrap_or(0), last: small[10], last_ns: 0 }),
                 sm_active_pct: n[8],
                 tensor_active_pct: n[9],
                 dram_active_pct: n[10],

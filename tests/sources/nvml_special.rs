@@ -137,16 +137,29 @@ fn errors_are_counted_for_the_gpu_that_has_them() {
         let start = monotonic_ns();
         let mut at = |second| {
             let devices = reader.read(start + second * SECOND).unwrap().devices;
-            devices.iter().map(|gpu| gpu.xids).collect::<Vec<_>>()
+            devices.iter().map(|gpu| gpu.xids.map(|xids| (xids.count, xids.last))).collect::<Vec<_>>()
         };
-        assert_eq!(at(0), [Some(GpuXids::default()); 2]);
+        assert_eq!(at(0), [Some((0, None)); 2]);
         // Of a GPU that nobody knows, and one whose number is none.
         std::fs::write(&file, "1 13\n7 79\n0 99999999\n1 79\n").unwrap();
-        assert_eq!(at(1), [Some(GpuXids::default()), Some(GpuXids { count: 2, last: Some(79) })]);
-        assert_eq!(at(2)[1], Some(GpuXids { count: 2, last: Some(79) }), "told once");
+        assert_eq!(at(1), [Some((0, None)), Some((2, Some(79)))]);
+        assert_eq!(at(2)[1], Some((2, Some(79))), "told once");
         std::fs::write(&file, format!("1 13\n7 79\n0 99999999\n1 79\n{}", "0 31\n".repeat(20))).unwrap();
-        assert_eq!(at(3)[0], Some(GpuXids { count: 16, last: Some(31) }), "a tick takes so many at most");
-        assert_eq!(at(4)[0], Some(GpuXids { count: 20, last: Some(31) }));
+        assert_eq!(at(3)[0], Some((16, Some(31))), "a tick takes so many at most");
+        assert_eq!(at(4)[0], Some((20, Some(31))));
+    });
+}
+
+#[test]
+fn errors_of_a_divided_gpu_are_not_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("xids");
+    let environment = [("FAKE_NVML_XIDS", file.to_str().unwrap()), ("FAKE_NVML_FAIL", "mig")];
+    alone("errors_of_a_divided_gpu_are_not_read", &environment, || {
+        let _owner = owner(&[spec()]);
+        std::fs::write(std::env::var("FAKE_NVML_XIDS").unwrap(), "0 79\n").unwrap();
+        let gpu = after(&mut open(), 2);
+        assert!(gpu.mig == Some(true) && gpu.xids.is_none(), "{gpu:?}");
     });
 }
 

@@ -262,7 +262,8 @@ fn usage(gpu: &GpuReading, pids: &HashSet<u32>, attached: bool, matched: bool) -
         processes,
         job_pids: if unmatchable { Vec::new() } else { own.iter().map(|process| process.pid).collect() },
         by_mps: mps.is_some_and(|mps| {
-            mps.clients.is_empty() || own.iter().any(|process| mps.clients.contains(&process.pid))
+            // Without a list of clients, a job that is not listed itself may be one.
+            own.iter().any(|process| mps.clients.contains(&process.pid)) || mps.clients.is_empty() && own.is_empty()
         }),
         ..GpuRates::default()
     }

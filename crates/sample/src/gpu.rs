@@ -201,11 +201,30 @@ pub struct MpsUse {
 pub struct GpuXids {
     /// How many.
     pub count: u64,
-    /// Number of the last one; `None` without any.
+    /// Number of the last one that does not only follow from another; `None` without any.
     pub last: Option<u32>,
+    /// CLOCK_MONOTONIC when that was seen, nanoseconds; 0 in older recordings.
+    #[serde(default)]
+    pub last_ns: u64,
 }
 
+/// What the driver reports when it ends programs on a GPU, whatever the reason ("Xid Errors" of NVIDIA's documentation).
+const FOLLOW_UPS: [u32; 2] = [43, 45];
+
 impl GpuXids {
+    /// Counts an error that was seen at this time.
+    pub fn add(&mut self, number: u32, now_ns: u64) {
+        self.count = self.count.saturating_add(1);
+        if self.last.is_none() || !FOLLOW_UPS.contains(&number) {
+            (self.last, self.last_ns) = (Some(number), now_ns);
+        }
+    }
+
+    /// Whether the last one was seen within so many seconds before this time.
+    pub fn is_within(&self, seconds: u64, now_ns: u64) -> bool {
+        now_ns.saturating_sub(self.last_ns) <= seconds.saturating_mul(1_000_000_000)
+    }
+
     /// The last one in words: `Xid 79 (fell off the bus)`; `None` without any.
     pub fn words(&self) -> Option<String> {
         let number = self.last?;
@@ -261,10 +280,22 @@ mod tests {
 
     #[test]
     fn errors_in_words() {
-        let words = |last| GpuXids { count: 1, last }.words();
+        let words = |last| GpuXids { count: 1, last, last_ns: 0 }.words();
         assert_eq!(words(Some(79)).as_deref(), Some("Xid 79 (fell off the bus)"));
         assert_eq!(words(Some(9_999)).as_deref(), Some("Xid 9999"));
         assert_eq!(words(None), None);
+    }
+
+    #[test]
+    fn what_follows_from_an_error_does_not_hide_it() {
+        let mut xids = GpuXids::default();
+        xids.add(45, 1_000_000_000);
+        assert_eq!((xids.count, xids.last), (1, Some(45)), "there is no other");
+        for number in [48, 43, 45] {
+            xids.add(number, 2_000_000_000);
+        }
+        assert_eq!((xids.count, xids.last), (4, Some(48)));
+        assert!(xids.is_within(10, 12_000_000_000) && !xids.is_within(10, 12_000_000_001));
     }
 
     #[test]

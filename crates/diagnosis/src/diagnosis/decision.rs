@@ -56,18 +56,23 @@ fn behind_unread(case: &RuleInput<'_>, judgment: Judgment) -> Judgment {
     let Some(cause) = judgment.cause.filter(|_| !is_read && is_lost && judgment.phase == Phase::Training) else {
         return judgment;
     };
-    let shares = &case.main.shares;
-    let does = match cause.spec().followed.and_then(|wait| in_words(window, &wait, case.lost_to(wait.part))) {
+    let (spec, shares) = (cause.spec_in(judgment.class), &case.main.shares);
+    let does = match spec.followed.and_then(|wait| in_words(window, &wait, case.lost_to(wait.part))) {
         Some(words) => words,
+        None if cause == Cause::CheckpointWrite => format!("saves {} of the time", percent(shares.checkpoint)),
         None if window.waits_lead() => format!("waits for data {} of the time", percent(shares.input_wait)),
         None => format!("works {} of the time", percent(shares.host_busy)),
     };
-    let meaning = judgment.meaning.as_deref().unwrap_or(cause.spec().meaning);
+    let meaning = judgment.meaning.as_deref().unwrap_or(spec.meaning);
     let why =
         format!("the loop {does} ({meaning}), but whether that costs anything is unknown: {}", window.unread_gpu());
-    let finding = format!("if the accelerator idles meanwhile: {meaning}");
-    let unknown = Judgment { others: judgment.others, ..Judgment::state(Phase::Training, Class::Unknown, PERHAPS) };
-    unknown.doubt(why).beside(cause, judgment.confidence, finding)
+    let text = format!("if the accelerator idles meanwhile: {meaning}");
+    let finding = Finding { class: judgment.class, ..Finding::new(cause, judgment.confidence, text) };
+    let mut unknown =
+        Judgment::state(Phase::Training, Class::Unknown, judgment.confidence.min(PERHAPS.value)).doubt(why);
+    unknown.doubts.extend(judgment.doubts);
+    unknown.others = std::iter::once(finding).chain(judgment.others).collect();
+    unknown
 }
 
 /// The first cause whose rule holds.

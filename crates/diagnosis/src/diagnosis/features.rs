@@ -39,6 +39,8 @@ pub(super) use workers::Workers;
 const QUICK_SETS: f64 = 0.6;
 /// Shortest time over which growth of memory is measured, seconds.
 const GROWTH_S: f64 = 0.5;
+/// An error of a GPU older than this explains nothing that happens now, seconds.
+const LATELY_S: u64 = 600;
 /// A thread is active if it runs or queues for a tenth of the time, as in the count of a job's active threads.
 const ACTIVE_PCT: f64 = 10.0;
 
@@ -89,10 +91,10 @@ numbers! {
     gpu: Option<Device> = Device::from_span(span);
     /// The job uses a GPU, whether its load is known or not.
     gpu_held: bool = last.gpus.iter().any(|gpu| gpu.attached && !gpu.lost) || !last.job.accelerators.is_empty();
-    /// Errors that the driver has reported of the job's GPUs since trainmon attached, by their index.
+    /// Errors that the driver has reported of the job's GPUs lately, by their index.
     gpu_errors: Vec<(u32, GpuXids)> = {
         let errors = last.gpus.iter().filter(|gpu| gpu.attached).filter_map(|gpu| Some((gpu.index, gpu.xids?)));
-        errors.filter(|(_, xids)| xids.count > 0).collect()
+        errors.filter(|(_, xids)| xids.count > 0 && xids.is_within(LATELY_S, last.monotonic_ns)).collect()
     };
     /// Device files of accelerators that the job holds open and that cannot be read.
     accelerators: Vec<Arc<str>> = last.job.accelerators.clone();

@@ -123,8 +123,7 @@ impl Visibility {
                 let why = "confidential computing is on, which switches the performance counters off";
                 self.miss(sm, why, None);
             } else if let Some(other) = &gpu.gpm_beside {
-                let why =
-                    format!("the driver refuses the performance counters; {other} runs, too, and may hold them");
+                let why = format!("the driver refuses the performance counters: {other} may be using them");
                 self.miss(sm, &why, None);
             }
         }

@@ -223,7 +223,7 @@ fn errors_of_a_gpu_are_told_once() {
     let mut at = |second: usize, count: u64, last: Option<u32>| {
         let mut tick = tick(second, &healthy());
         let gpu = &mut Arc::make_mut(&mut tick.frame).gpus[0];
-        gpu.xids = Some(GpuXids { count, last });
+        gpu.xids = Some(GpuXids { count, last, last_ns: 0 });
         let events = watcher.push(&tick).into_iter().filter(|event| event.kind == EventKind::GpuError);
         events.map(|event| event.text).collect::<Vec<_>>()
     };

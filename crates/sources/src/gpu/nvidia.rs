@@ -118,16 +118,20 @@ impl Vendor for NvmlReader {
     fn read(&mut self, now_ns: u64) -> Result<Vec<GpuReading>, SourceStatus> {
         let (now_us, turn) = (unix_us(), self.pcie_turn(now_ns));
         let mut readings = Vec::with_capacity(self.devices.len());
-        self.xids.read(&self.devices, now_ns);
         for (position, device) in self.devices.iter_mut().enumerate() {
             device.reopen(self.library.nvml, now_ns);
             let pcie = turn.filter(|&(whose, _)| whose == position).map(|(_, direction)| direction);
             let read = device.read(now_ns, now_us, pcie, &mut self.buffers, &mut self.host);
             let files = if read.minor.is_none() { self.dxg.iter().cloned().collect() } else { Vec::new() };
-            readings.push(GpuReading { files, xids: self.xids.reported(position), ..read });
+            readings.push(GpuReading { files, ..read });
             if let Some(error) = device.driver_gone() {
                 return Err(explain("the NVIDIA driver no longer answers", error));
             }
+        }
+        // Only now it is known which GPUs are divided (MIG).
+        self.xids.read(&self.devices, now_ns);
+        for (position, reading) in readings.iter_mut().enumerate() {
+            reading.xids = self.xids.reported(position);
         }
         Ok(readings)
     }

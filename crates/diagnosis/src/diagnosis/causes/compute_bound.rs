@@ -9,7 +9,11 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     rule: &[KEPT_BUSY, "no other cause of this class fits"],
     judge: |case| {
         let gpu = case.busy_gpu()?;
-        let words = "another process is on the GPU, and the driver does not tell how much of it that one uses";
+        let words = if gpu.by_mps {
+            "the driver does not tell which of the MPS server's clients use the GPU"
+        } else {
+            "another process is on the GPU, and the driver does not tell their parts of its use"
+        };
         let judgment = case.found(Cause::ComputeBound, 1.0).less_sure_if(gpu.parts_unknown, INFERRED, words);
         let words = "a vGPU tells neither power nor clocks: small kernels and clocks held down look the same";
         let judgment = judgment.less_sure_if(gpu.vgpu && gpu.power.is_none(), INFERRED, words);

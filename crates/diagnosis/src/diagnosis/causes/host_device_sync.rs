@@ -37,8 +37,8 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         waits.then(|| {
             let judgment = case.found(Cause::HostDeviceSync, BY_WORK_BETWEEN.at(shares.host_busy));
             let judgment = judgment.less_sure_if(case.main.stacks.is_none(), INFERRED, words);
-            let words = "other virtual machines may use the rest of the GPU of which this vGPU is a part, and the loop then \
-                waits for them";
+            let words =
+                "other virtual machines may use the rest of this GPU (a vGPU), and the loop may be waiting for them";
             judgment.less_sure_if(gpu.vgpu, GUESSED, words)
         })
     },

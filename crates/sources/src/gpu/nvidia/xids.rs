@@ -63,7 +63,7 @@ impl XidWatch {
                     let position = devices.iter().position(|device| device.has_handle_of(&event.device));
                     let seen = position.and_then(|position| self.seen.get_mut(position)?.as_mut());
                     if let Some((seen, number)) = seen.zip(number) {
-                        *seen = GpuXids { count: seen.count.saturating_add(1), last: Some(number) };
+                        seen.add(number, now_ns);
                     }
                 }
                 Ok(_) => {}

@@ -65,7 +65,7 @@ fn line(gpu: &GpuRates, process: &GpuProcessRates, frame: &Frame, width: usize) 
     let command = match known {
         Some(known) if !known.command.is_empty() => &known.command,
         Some(known) => known.comm.as_ref(),
-        None if process.mps_server => "server of MPS: the work of its clients",
+        None if process.mps_server => "MPS server (runs its clients' work)",
         None if ours => "known by its PID on the host",
         None => format::UNMEASURED,
     };

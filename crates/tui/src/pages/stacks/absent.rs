@@ -41,7 +41,7 @@ fn reason(scene: &Scene<'_>) -> (String, Option<String>) {
         (SourceState::Pending | SourceState::Fresh, None) => {
             "No stacks yet: the first ones arrive within seconds, one process at a time.".to_owned()
         }
-        (SourceState::Hung, None) => "No stacks: py-spy does not answer.".to_owned(),
+        (SourceState::Hung, None) => "No stacks: what reads them does not answer.".to_owned(),
         (_, why) => format!("No stacks: {}.", why.unwrap_or("the reason is unknown")),
     };
     (why, fix)
