@@ -125,6 +125,16 @@ fn escape_only_closes() {
 }
 
 #[test]
+fn escape_and_a_key_that_come_at_once_are_both_taken() {
+    let mut app = running(PLAIN, (80, 24), Job::default());
+    let overview = text(&app, (80, 24));
+    app.step(key(KeyCode::Char('e')));
+    let both = |c| Message::Key(KeyEvent::new(KeyCode::Char(c), KeyModifiers::ALT));
+    assert_eq!(app.step(both('q')), [Effect::Redraw, Effect::Quit]);
+    assert_eq!(text(&app, (80, 24)), overview, "closed first");
+}
+
+#[test]
 fn copying_gives_the_whole_verdict() {
     let mut app = running(PLAIN, (80, 24), Job::default());
     let effects = app.step(key(KeyCode::Char('c')));

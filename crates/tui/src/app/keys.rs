@@ -15,6 +15,13 @@ use crate::widgets::Extent;
 
 impl App {
     pub(super) fn key(&mut self, key: KeyEvent) -> Vec<Effect> {
+        // To a terminal, Alt with a character is Escape and the character: typed one after the other, they come at once over a slow
+        // line. No key has Alt.
+        if key.modifiers.contains(KeyModifiers::ALT) && matches!(key.code, KeyCode::Char(_)) {
+            let mut effects = self.key(KeyEvent::new(KeyCode::Esc, KeyModifiers::NONE));
+            effects.extend(self.key(KeyEvent { modifiers: key.modifiers - KeyModifiers::ALT, ..key }));
+            return effects;
+        }
         let had_notice = self.notice.take().is_some() | self.has_said_profile();
         let always =
             key.modifiers.contains(KeyModifiers::CONTROL) && matches!(key.code, KeyCode::Char('c' | 'l' | 'z'));
