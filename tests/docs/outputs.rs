@@ -20,10 +20,13 @@ use crate::{assert_page, pages, root};
 const LANGUAGES: [&str; 6] = ["json", "yaml", "ini", "dockerfile", "python", "sql"];
 
 /// What the lines of a block of commands begin with.
-const COMMANDS: [&str; 23] = [
+const COMMANDS: [&str; 24] = [
     "cargo",
+    "cd",
     "curl",
     "docker",
+    "export",
+    "jq",
     "kubectl",
     "man",
     "nohup",
@@ -33,17 +36,15 @@ const COMMANDS: [&str; 23] = [
     "pipx",
     "printf",
     "python",
-    "ssh",
+    "rustup",
     "srun",
+    "ssh",
     "sudo",
     "tar",
     "tests/run.sh",
     "trainmon",
-    "uvx",
-    "jq",
-    "export",
-    "cd",
     "trainmon-*-x86_64-linux-musl/trainmon",
+    "uvx",
 ];
 
 /// Seconds of `before.tmz` and `after.tmz`.
