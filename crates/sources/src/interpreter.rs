@@ -12,6 +12,7 @@ use super::fields::lines;
 use super::files::{READ_LIMIT, read_once};
 use super::maps::mapping;
 use super::namespaces;
+use super::software::python_of;
 use super::trusted_program::{TrustedProgram, is_binary};
 use trainmon_base::text::fit;
 use trainmon_base::trust::{self, Untrusted};
@@ -60,13 +61,16 @@ impl Interpreter {
         let path = PathBuf::from(OsStr::from_bytes(kept.unwrap_or(bytes)));
         let is_gone = kept.is_some();
         let name = path.file_name()?.to_string_lossy().into_owned();
-        let version = if minor_of(&name).is_some() { name.clone() } else { library(&folder).unwrap_or(name.clone()) };
-        (name.starts_with("python")).then_some(Self { path, is_gone, version, folder })
+        if !name.starts_with("python") {
+            return None;
+        }
+        let version = if python_of(&path).is_some() { name } else { library(&folder).unwrap_or(name) };
+        Some(Self { path, is_gone, version, folder })
     }
 
     /// Its minor version: 14 of `python3.14t`.
     pub fn minor(&self) -> Option<u32> {
-        minor_of(&self.version)
+        python_of(Path::new(&self.version))?.strip_prefix("3.")?.parse().ok()
     }
 
     /// Whether it was built without a GIL: `python3.14t`, Ubuntu's `python3.13-nogil`, `libpython3.14t.so`.
@@ -128,19 +132,13 @@ impl Interpreter {
     }
 }
 
-/// The minor version in the name of an interpreter.
-fn minor_of(name: &str) -> Option<u32> {
-    let minor = name.strip_prefix("python3.")?;
-    minor.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
-}
-
-/// `python3.14t` of a mapped `libpython3.14t.so.1.0`.
+/// `python3.14t.so.1.0` of a mapped `libpython3.14t.so.1.0`.
 fn library(folder: &Path) -> Option<String> {
     let maps = read_once(folder.join("maps"), READ_LIMIT).ok()?;
     lines(&maps).filter_map(mapping).find_map(|mapping| {
-        let name = Path::new(OsStr::from_bytes(mapping.file)).file_name()?.to_str()?;
-        let name = name.strip_prefix("lib")?.split(".so").next()?;
-        minor_of(name).map(|_| name.to_owned())
+        let path = Path::new(OsStr::from_bytes(mapping.file));
+        python_of(path)?;
+        path.file_name()?.to_str()?.strip_prefix("lib").map(str::to_owned)
     })
 }
 

@@ -10,7 +10,7 @@ pub(super) const SHARE: f64 = 0.05;
 /// What may be saved up, seconds of CPU time: a young verdict wants many looks at once.
 const SAVED_MOST_S: f64 = 1.5;
 
-/// What is left to spend, seconds of CPU time; less than zero after a look that was dearer than what was left.
+/// What is left to spend, seconds of CPU time; less than zero after a look that cost more than what was left.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct CpuBudget {
     left_s: f64,
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn dear_looks_use_no_more_than_their_share() {
+    fn expensive_looks_use_no_more_than_their_share() {
         let (mut budget, mut passed, mut spent) = (CpuBudget::default(), Duration::ZERO, Duration::ZERO);
         let cpu = Duration::from_millis(2800);
         let mut since = Duration::ZERO;

@@ -2,8 +2,9 @@
 //!
 //! One run at a time, of one process. The training process and the workers take turns; among the workers, the least
 //! sampled one comes next. The caller sets the length of the pause: a new or doubtful verdict needs many windows, a
-//! settled one few. Above its share of CPU time (`budget`) it pauses longer, and says so. If neither torch's loader nor `counts` counts a training process's steps, its local variables are read before
-//! and after each window: the loop's own counter may be among them.
+//! settled one few. Above its share of CPU time (`budget`) it pauses longer, and says so. If neither torch's loader nor
+//! `counts` counts a training process's steps, its local variables are read before and after each window: the loop's own
+//! counter may be among them.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;

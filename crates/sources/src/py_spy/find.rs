@@ -29,6 +29,7 @@ use trainmon_sample::{ProcessId, SourceState};
 pub(super) const NAME: &str = "py-spy";
 /// Where programs are if the caller's PATH must not be used.
 pub const USUAL_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
 /// A place where the program was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Executable {
