@@ -14,6 +14,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::fs::MemfdFlags;
+use rustix::process::Pid;
+use trainmon_base::signals::has_ended;
 
 use super::supervisor::{Answer, Supervisor};
 use crate::clock::ticks_per_second;
@@ -91,9 +93,7 @@ pub fn run(
     // The limit per file does not cover the memory that several files take.
     let too_much = || [&document, &out, &err].into_iter().any(|file| length(file) > most);
     let ending = watch(&supervisor, time_out, stop, too_much);
-    let cpu_before = ended_children();
-    reap(supervisor.end());
-    let cpu = ended_children().saturating_sub(cpu_before);
+    let cpu = reap(supervisor.end());
     let ending = ending?;
     // At its limit, a helper was ended by SIGXFSZ, or stopped writing exactly there.
     let full = [&document, &out, &err].into_iter().any(|file| length(file) >= most);
@@ -121,25 +121,24 @@ fn watch(
     }
 }
 
-/// Waits for a supervisor that is about to end.
-fn reap(mut child: Child) {
+/// Waits for a supervisor that is about to end. CPU time of it and of all that it waited for; zero if it takes too long.
+fn reap(mut child: Child) -> Duration {
+    let pid = Pid::from_child(&child);
     let asked = Instant::now();
     while asked.elapsed() < REAP {
-        if matches!(child.try_wait(), Ok(Some(_)) | Err(_)) {
-            return;
+        if has_ended(pid) {
+            // Its counters remain until it is waited for.
+            let cpu = stat_of(Path::new("/proc"), child.id())
+                .map_or(0, |stat| stat.cpu_ticks().saturating_add(stat.children_ticks));
+            let _ = child.wait();
+            return Duration::from_secs_f64(cpu as f64 / f64::from(ticks_per_second()));
         }
         thread::sleep(Duration::from_millis(2));
     }
     // The machine is busy, or the helper hangs in the kernel; a caller that wants to stop must not wait for that. The
     // supervisor is not killed, because it is what ends the helper.
     let _ = thread::Builder::new().name("tm-reap".to_owned()).spawn(move || child.wait());
-}
-
-/// CPU time of all children that this process has waited for, and of theirs.
-fn ended_children() -> Duration {
-    let own = stat_of(Path::new("/proc"), std::process::id());
-    let ticks = own.map_or(0, |own| own.children_ticks);
-    Duration::from_secs_f64(ticks as f64 / f64::from(ticks_per_second()))
+    Duration::ZERO
 }
 
 fn memory() -> io::Result<File> {
