@@ -24,10 +24,10 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         0x80 count; SW power cap 0x4, idle 0x1 and applied clocks 0x2 do not",
     limits: "it says that the clocks are held down, not by how much: compare the SM clock with the GPU's maximum",
     advice: advice![
-        Nothing "Check cooling and power: `nvidia-smi -q -d PERFORMANCE`"
+        Nothing "Check cooling and power: `nvidia-smi -q -d PERFORMANCE`, or `amd-smi metric`"
             => "the clocks are held down while the GPU works";
-        Nothing "Check the power limit: `nvidia-smi -q -d POWER`"
-            => "a limit below the default also holds the clocks down; `nvidia-smi -pl` raises it";
+        Nothing "Check the power limit: `nvidia-smi -q -d POWER`, or `amd-smi metric --power`"
+            => "a limit below the default also holds the clocks down; `nvidia-smi -pl` or `amd-smi set --power-cap` raises it";
     ],
     culprits: &[culprits::gpus],
     ..CauseSpec::in_class(Class::Gpu)

@@ -15,6 +15,11 @@ const SLOW_EVERY_NS: u64 = 5_000_000_000;
 const MI300A: &[u8] = b"0x74a0";
 /// APUs with fewer compute units are those of desktops and laptops (2 to 16); Strix Halo has 40, MI300A 228.
 const LEAST_COMPUTE_UNITS: u64 = 20;
+/// Sensors, and the bit of each in the driver's throttle status (metrics.rs).
+const SENSORS: [(&[u8], u32); 3] = [(b"edge", 35), (b"junction", 36), (b"mem", 34)];
+/// How near a temperature is to its limit where it lowers the clocks, thousandths of a degree. The driver sets the bit of the hottest
+/// place on RDNA 3 and 4 always, cool or not (gitlab.freedesktop.org/drm/amd/-/issues/3251).
+const NEAR_LIMIT: u64 = 5000;
 /// Room for a file of sysfs, which is at most a page.
 const SYSFS_PAGE: usize = 4096;
 /// Transfer rates of the generations of PCIe, from the first, GT/s (drivers/pci/probe.c, `pci_speed_string`).
@@ -45,6 +50,8 @@ pub(super) struct Card {
     /// The facts, and the slow readings as last read.
     slow: GpuReading,
     slow_next_ns: u64,
+    /// Bits of the throttle status whose sensor is not near its limit.
+    cool: u64,
     metrics: Option<Metrics>,
     lost: bool,
 }
@@ -104,6 +111,7 @@ impl Card {
             slow: facts.clone(),
             facts,
             slow_next_ns: 0,
+            cool: 0,
             metrics: None,
             lost: false,
         }
@@ -143,7 +151,8 @@ impl Card {
     }
 
     fn read_load(&mut self, seen: &mut GpuReading, room: &mut [u8; SYSFS_PAGE]) {
-        let now = self.files.gpu_metrics.read_page(room).ok().and_then(Metrics::parse);
+        let table = self.files.gpu_metrics.read_page(room).ok();
+        let now = table.and_then(|table| Metrics::parse(table, self.cool));
         let before = std::mem::replace(&mut self.metrics, now);
         let metrics = self.metrics.as_ref();
         if let Some((partition, _)) = self.partition {
@@ -202,11 +211,22 @@ impl Card {
         let width = |name: &str| link(name).and_then(|value| number(&value)).and_then(within(believed::PCIE_WIDTH));
         facts.pcie_generation_max = link("max_link_speed").as_deref().and_then(generation);
         facts.pcie_width_max = width("max_link_width");
+        let temperatures = temperatures(&monitor);
+        self.cool = SENSORS.iter().zip(temperatures).fold(0, |cool, ((_, bit), temperature)| {
+            let is_cool = temperature
+                .is_some_and(|(now, limit)| limit.is_some_and(|limit| now.saturating_add(NEAR_LIMIT) < limit));
+            cool | u64::from(is_cool) << bit
+        });
+        let [edge, junction, _] = temperatures;
         self.slow = GpuReading {
             power_limit_mw: sensor("power1_cap")
                 .and_then(|uw| small(uw / 1000))
                 .and_then(within(believed::POWER_LIMIT_MW)),
-            temperature_c: temperature_c(&monitor),
+            // Instincts have no sensor at the edge.
+            temperature_c: edge
+                .or(junction)
+                .and_then(|(now, _)| small(now / 1000))
+                .and_then(within(believed::TEMPERATURE_C)),
             memory_clock_mhz: sensor("freq2_input").and_then(mhz),
             pcie_generation: link("current_link_speed").as_deref().and_then(generation),
             pcie_width: width("current_link_width"),
@@ -222,14 +242,13 @@ fn monitor(folder: &Path) -> PathBuf {
     entries.map(|entry| entry.path()).take(64).min().unwrap_or(monitors)
 }
 
-/// The chip's edge, or where it has no such sensor (Instinct) its hottest place.
-fn temperature_c(monitor: &Path) -> Option<u32> {
-    let sensor = |label: &[u8]| {
-        let labeled = (1..=8).find(|n| short(monitor, &format!("temp{n}_label")).as_deref() == Some(label))?;
-        number::<u64>(&short(monitor, &format!("temp{labeled}_input"))?)
-    };
-    let millidegrees = sensor(b"edge").or_else(|| sensor(b"junction"))?;
-    small(millidegrees / 1000).and_then(within(believed::TEMPERATURE_C))
+/// The temperature and the limit of each of [`SENSORS`], thousandths of a degree Celsius.
+fn temperatures(monitor: &Path) -> [Option<(u64, Option<u64>)>; 3] {
+    SENSORS.map(|(label, _)| {
+        let number_of = |value: &str| number::<u64>(&short(monitor, value)?);
+        let n = (1..=8).find(|n| short(monitor, &format!("temp{n}_label")).as_deref() == Some(label))?;
+        Some((number_of(&format!("temp{n}_input"))?, number_of(&format!("temp{n}_crit"))))
+    })
 }
 
 /// The highest of a clock's levels, lines like `1: 2660Mhz *`.

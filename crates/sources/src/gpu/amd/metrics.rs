@@ -2,11 +2,13 @@
 //!
 //! Layouts: `struct gpu_metrics_v*` in drivers/gpu/drm/amd/include/kgd_pp_interface.h, naturally aligned, little-endian. The header
 //! is the size (u16), the format's and the content's revision (u8 each). The driver fills a table with ones first, so a number with all
-//! bits set was not measured. Revisions are not extensions of each other, so an unknown one is not read.
+//! bits set was not measured. Revisions are not extensions of each other, so an unknown one is not read. 1.9 describes itself
+//! (`AMDGPU_METRICS_ENC_ATTR`): the number of attributes, then of each what it is and its numbers, packed.
 //!
 //! What is left out, because the kernel's units contradict each other:
 //! - The activity and the power of APUs (2.x, 3.0): percent or hundredths, watts or milliwatts. The files beside the table have units.
 //! - PCIe rates: GB/s or Mbit/s.
+//! - How long limits held by 3.0: it counts the firmware's updates, but not how many there were.
 //! - The accumulators of 1.1 to 1.3, which count nothing to divide by, and the energy of these, whose unit differs by GPU.
 
 use trainmon_sample::gpu::{HW_THERMAL, POWER_CAP, SW_THERMAL};
@@ -25,6 +27,21 @@ const INDEPENDENT: [(std::ops::RangeInclusive<u32>, u64); 3] =
 /// Bits of the throttle status of MI300 (`THROTTLER_*_BIT` in pmfw_if/smu_v13_0_6_pmfw.h).
 const MI300: [(std::ops::RangeInclusive<u32>, u64); 3] =
     [(0..=0, HW_THERMAL), (1..=1, POWER_CAP), (2..=4, SW_THERMAL)];
+
+/// Attributes of 1.9 (`enum amdgpu_metrics_attr_id`).
+mod attribute {
+    pub(super) const POWER: usize = 3;
+    pub(super) const ACTIVITY: usize = 4;
+    pub(super) const MEMORY: usize = 5;
+    pub(super) const ENERGY: usize = 7;
+    pub(super) const COUNT: usize = 9;
+    /// Of the five residencies.
+    pub(super) const LIMITED: usize = 10;
+    pub(super) const ACTIVITY_SUM: usize = 20;
+    pub(super) const MEMORY_SUM: usize = 21;
+    /// One more than the last that is read.
+    pub(super) const END: usize = 22;
+}
 
 /// What a table says.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -127,6 +144,29 @@ impl MetricsTable<'_> {
         Some(FirmwareSums { count: self.word(counter)?, activity, memory, limited })
     }
 
+    /// The first number of each attribute of a table of 1.9. What an attribute is: how many numbers it has in bits 0 to 9, which one it
+    /// is in bits 10 to 19, their type in bits 20 to 23 (unsigned and signed of 1, 2, 4 and 8 bytes).
+    fn attributes(self) -> Option<[Option<u64>; attribute::END]> {
+        let mut found = [None; attribute::END];
+        let mut at = 8;
+        for _ in 0..self.word(4)? {
+            let what = self.number::<8>(at)?;
+            at += 8;
+            let (count, which) = (what & 0x3ff, what >> 10 & 0x3ff);
+            let size = 1 << (what >> 21 & 3);
+            if let Some(number) = usize::try_from(which).ok().and_then(|which| found.get_mut(which)) {
+                *number = match size {
+                    1 => self.number::<1>(at),
+                    2 => self.number::<2>(at),
+                    4 => self.number::<4>(at),
+                    _ => self.number::<8>(at),
+                };
+            }
+            at += size * usize::try_from(count).ok()?;
+        }
+        Some(found)
+    }
+
     /// The activity of each partition: all have the same room between the first one and the last word but one.
     fn partitions(self, from: usize) -> [Option<u32>; MOST_PARTITIONS] {
         let room = self.0.len().saturating_sub(from + 8) / MOST_PARTITIONS;
@@ -140,23 +180,50 @@ impl MetricsTable<'_> {
 }
 
 impl Metrics {
-    /// Reads a table; `None` if it is cut off or of an unknown revision.
-    pub fn parse(bytes: &[u8]) -> Option<Self> {
+    /// Reads a table; `None` if it is cut off or of an unknown revision. The bits `not_believed` of the throttle status that is the
+    /// same for all GPUs are left out.
+    pub fn parse(bytes: &[u8], not_believed: u64) -> Option<Self> {
         let [low, high, format, content, ..] = *bytes else { return None };
         let size = usize::from(u16::from_le_bytes([low, high]));
         let table = MetricsTable(bytes.get(..size)?);
+        if (format, content) == (1, 9) {
+            return table.attributes().map(Self::of_attributes);
+        }
         let layout = FieldPlaces::of_revision(format, content, size)?;
-        let throttle = |at: Option<usize>, bits| Some(reasons(table.number::<8>(at?)?, bits));
+        let status = layout.independent.and_then(|at| table.number::<8>(at));
+        let throttle = status.map(|status| reasons(status & !not_believed, &INDEPENDENT));
         let mi300 = layout.mi300.and_then(|at| Some(reasons(u64::from(table.word(at)?), &MI300)));
         Some(Self {
             activity_pct: layout.activity.and_then(|at| table.percent(at)),
             memory_pct: layout.activity.and_then(|at| table.percent(at + 2)),
             power_w: layout.power.and_then(|at| table.half(at)),
             energy: layout.energy.and_then(|at| table.number::<8>(at)),
-            throttle: throttle(layout.independent, &INDEPENDENT).or(mi300),
+            throttle: throttle.or(mi300),
             counters: layout.counter.and_then(|at| table.counters(at, layout.sums)),
             partitions: layout.partitions.map(|from| table.partitions(from)).unwrap_or_default(),
         })
+    }
+
+    fn of_attributes(found: [Option<u64>; attribute::END]) -> Self {
+        let number = |which: usize| found.get(which).copied().flatten();
+        // Sums of either size are compared with earlier ones modulo 2³².
+        let sum = |which| number(which).map(|sum| sum as u32);
+        let small = |which| number(which).and_then(|number| number.try_into().ok());
+        let percent = |which| small(which).filter(|pct| *pct <= 100);
+        let counters = sum(attribute::COUNT).map(|count| FirmwareSums {
+            count,
+            activity: sum(attribute::ACTIVITY_SUM),
+            memory: sum(attribute::MEMORY_SUM),
+            limited: std::array::from_fn(|index| sum(attribute::LIMITED + index)),
+        });
+        Self {
+            activity_pct: percent(attribute::ACTIVITY),
+            memory_pct: percent(attribute::MEMORY),
+            power_w: small(attribute::POWER),
+            energy: number(attribute::ENERGY),
+            counters,
+            ..Self::default()
+        }
     }
 
     /// Mean activity of the compute units and of the memory controller since an earlier reading, percent; without it, or without sums,
@@ -245,7 +312,7 @@ mod tests {
     }
 
     fn parse(bytes: &[u8]) -> Metrics {
-        Metrics::parse(bytes).unwrap()
+        Metrics::parse(bytes, 0).unwrap()
     }
 
     #[test]
@@ -280,6 +347,8 @@ mod tests {
         assert_eq!((metrics.activity_pct, metrics.memory_pct, metrics.power_w), (Some(93), Some(41), Some(300)));
         assert_eq!(metrics.clock_event_reasons(None), Some(POWER_CAP | SW_THERMAL));
         assert_eq!(metrics.means(Some(&metrics)), [Some(93), Some(41)], "nothing to divide by");
+        let not_hot = Metrics::parse(&table(1, 3, 120, &[(112, &limits)]), 1 << 36).unwrap();
+        assert_eq!(not_hot.clock_event_reasons(None), Some(POWER_CAP));
         let apu = parse(&table(2, 2, 128, &[(28, &[9, 0]), (120, &(1_u64 << 47).to_le_bytes())]));
         assert_eq!((apu.activity_pct, apu.clock_event_reasons(None)), (None, Some(HW_THERMAL)));
     }
@@ -307,6 +376,44 @@ mod tests {
         }
     }
 
+    /// A table of 1.9 of attributes with one number each: which one, the type (unsigned of 2ⁿ bytes is 2n), and the number.
+    fn described(attributes: &[(u64, u64, &[u8])]) -> Vec<u8> {
+        let mut bytes = vec![0, 0, 1, 9];
+        bytes.extend(u32::try_from(attributes.len()).unwrap().to_le_bytes());
+        for (which, kind, number) in attributes {
+            let count = u64::try_from(number.len()).unwrap() >> (kind / 2);
+            bytes.extend((kind << 20 | which << 10 | count).to_le_bytes());
+            bytes.extend(*number);
+        }
+        let size = u16::try_from(bytes.len()).unwrap().to_le_bytes();
+        bytes[..2].copy_from_slice(&size);
+        bytes
+    }
+
+    #[test]
+    fn a_table_that_describes_itself_is_read_by_its_description() {
+        let at = |count: u64, held: u64, sum: u32| {
+            parse(&described(&[
+                (0, 2, &[42, 0]),
+                (33, 2, &[0x34, 8, 0x35, 8, 0x36, 8]),
+                (3, 2, &[194, 0]),
+                (4, 2, &[60, 0]),
+                (5, 0, &[255]),
+                (7, 6, &[1, 0, 0, 0, 0, 0, 0, 0]),
+                (9, 6, &count.to_le_bytes()),
+                (11, 6, &held.to_le_bytes()),
+                (20, 4, &sum.to_le_bytes()),
+                (700, 2, &[0, 0]),
+            ]))
+        };
+        let before = at(u64::from(u32::MAX) - 500, 70, 1000);
+        let now = at(u64::from(u32::MAX) + 500, 1000, 64_000);
+        assert_eq!((now.power_w, now.energy), (Some(194), Some(1)));
+        assert_eq!(now.means(Some(&before)), [Some(63), None]);
+        assert_eq!(now.clock_event_reasons(Some(&before)), Some(POWER_CAP));
+        assert_eq!(now.clock_event_reasons(None), None, "it has sums only");
+    }
+
     #[test]
     fn each_partition_has_its_own_activity() {
         let mut of_second = vec![0xff; 32];
@@ -323,11 +430,17 @@ mod tests {
     #[test]
     fn what_is_cut_off_or_unknown_is_not_read() {
         let whole = table(1, 3, 120, &[]);
-        assert!(Metrics::parse(&whole[..119]).is_none());
-        assert!(Metrics::parse(&[whole, vec![0; 4000]].concat()).is_some(), "a dump of a page");
-        for (format, content) in [(1, 9), (0, 0), (3, 0), (255, 255)] {
-            assert!(Metrics::parse(&table(format, content, 300, &[])).is_none());
+        assert!(Metrics::parse(&whole[..119], 0).is_none());
+        assert!(Metrics::parse(&[whole, vec![0; 4000]].concat(), 0).is_some(), "a dump of a page");
+        for (format, content) in [(1, 10), (0, 0), (3, 0), (255, 255)] {
+            assert!(Metrics::parse(&table(format, content, 300, &[]), 0).is_none());
         }
+        let described = described(&[(4, 2, &[9_u8, 0])]);
+        assert!(Metrics::parse(&described, 0).is_some());
+        let longer = [&18_u16.to_le_bytes(), &described[2..18]].concat();
+        assert!(Metrics::parse(&longer, 0).is_some(), "a number that is not there was not measured");
+        let more = [&described[..4], &2_u32.to_le_bytes(), &described[8..]].concat();
+        assert!(Metrics::parse(&more, 0).is_none(), "an attribute is missing");
     }
 
     proptest! {
@@ -338,14 +451,14 @@ mod tests {
                 let [low, high] = size.to_le_bytes();
                 [&[low, high, format, content], bytes].concat()
             };
-            if let (Some(before), Some(now)) = (Metrics::parse(&with_head(&bytes)), Metrics::parse(&with_head(&more))) {
+            if let (Some(before), Some(now)) = (Metrics::parse(&with_head(&bytes), 0), Metrics::parse(&with_head(&more), 0)) {
                 for pct in now.means(Some(&before)).into_iter().chain((0..9).map(|partition| now.partition_pct(partition))) {
                     prop_assert!(pct.is_none_or(|pct| pct <= 100));
                 }
                 let known = POWER_CAP | SW_THERMAL | HW_THERMAL;
                 prop_assert!(now.clock_event_reasons(Some(&before)).is_none_or(|mask| mask & !known == 0));
             }
-            let _ = Metrics::parse(&bytes);
+            let _ = Metrics::parse(&bytes, 0);
         }
     }
 }

@@ -6,6 +6,7 @@ use std::process::Command;
 use amdgpu_sysfs::gpu_handle::GpuHandle;
 use amdgpu_sysfs::hw_mon::HwMon;
 use proptest::prelude::*;
+use trainmon_sample::gpu::SW_THERMAL;
 
 use super::*;
 
@@ -105,6 +106,28 @@ fn copy(from: &Path, to: &Path) {
         } else {
             std::fs::copy(&from, &to).unwrap();
         }
+    }
+}
+
+#[test]
+fn a_cool_card_is_not_held_down_by_heat_whatever_its_driver_says() {
+    let mut table = [0xff; 120];
+    table[..4].copy_from_slice(&[120, 0, 1, 3]);
+    table[112..].copy_from_slice(&(1_u64 << 36).to_le_bytes());
+    for (junction, limit, reasons) in
+        [("63000\n", "110000\n", 0), ("106000\n", "110000\n", SW_THERMAL), ("63000\n", "", SW_THERMAL)]
+    {
+        let machine = Machine::new();
+        machine.card(0, &CARD).card(
+            0,
+            &[
+                ("hwmon/hwmon3/temp2_label", "junction\n"),
+                ("hwmon/hwmon3/temp2_input", junction),
+                ("hwmon/hwmon3/temp2_crit", limit),
+            ],
+        );
+        write(&machine.device(0).join("gpu_metrics"), table);
+        assert_eq!(machine.read()[0].clock_event_reasons, Some(reasons), "{junction} of {limit}");
     }
 }
 
