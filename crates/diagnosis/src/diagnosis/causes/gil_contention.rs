@@ -15,7 +15,8 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     meaning: "another Python thread of the process computes and keeps the interpreter lock (GIL) from the loop",
     rule: &[
         "where waits can be followed: waits of 5 ms for the lock, while another thread of the process runs, are \
-         the largest loss; half of the loop's own work counts against them",
+         the largest loss; half of the loop's own work counts against them. Without stacks, a loop that runs less than \
+         `takes_turns` makes it less sure",
         "where they cannot, all of the following",
         RUNS_DRY,
         "exactly one other thread of the loop's process, neither torch's nor a queue thread, runs or queues at \
@@ -26,7 +27,12 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     ],
     judge: |case| {
         if case.window.followed_chain().is_some() {
-            return case.waits_for(Purpose::InterpreterLock).then(|| case.found(Cause::GilContention, 1.0));
+            let hardly_runs = fits::without_stacks(case.window) && case.main.waits(Wait::Running) < TAKES_TURNS;
+            let words = "the loop hardly runs between its waits: it may wait for what that thread makes, and only ask for it \
+                now and then. Stacks would tell";
+            return case
+                .waits_for(Purpose::InterpreterLock)
+                .then(|| case.found(Cause::GilContention, 1.0).less_sure_if(hardly_runs, INFERRED, words));
         }
         let main = case.main;
         let trains_on_cpu = case.computes_on_cpu() && !cpu_training::may_be_set_up(case);
