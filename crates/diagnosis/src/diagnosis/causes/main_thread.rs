@@ -25,13 +25,21 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         "without a GPU, with stacks: code outside the model takes at least `ahead_of_model` of the loop more than \
          the model, and more than the sampling error; if several CPUs compute, the model is seen at least \
          `seen_model` of the time",
+        "less sure where memory is swapped in for the job (see `memory-pressure`)",
     ],
     judge: |case| {
         // Spinning while it waits for the GPU is not work.
         let host = case.main.shares.host_busy;
         let works = host >= HOST_WORK || host_device_sync::works_in_long_pieces(case);
         if case.gpu_idle_by_host().is_some() && works {
-            return Some(or_loading(case, case.found(Cause::MainThread, BY_HOST_WORK.at(host))));
+            let words =
+                "memory is swapped in for the job, and the CPU time that this takes counts as the loop's own work";
+            let found = case.found(Cause::MainThread, BY_HOST_WORK.at(host)).less_sure_if(
+                memory_pressure::swaps_for_the_job(case),
+                INFERRED,
+                words,
+            );
+            return Some(or_loading(case, found));
         }
         on_the_cpu(case)
     },

@@ -17,9 +17,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
          disk",
     ],
     judge: |case| {
-        let io = &case.window.io;
-        let short = io.swap_in.is_some_and(|pages| pages >= SWAP_IN)
-            || io.psi_memory.is_some_and(|pct| pct >= MEMORY_PRESSURE);
+        let short = swaps(case) || case.window.io.psi_memory.is_some_and(|pct| pct >= MEMORY_PRESSURE);
         (short && starvation::may_starve(case) && feels_it(case)).then(|| case.found(Cause::MemoryPressure, 1.0))
     },
     signals: &[MEMORY, MAIN_WAIT, WORKER_TIME],
@@ -40,6 +38,15 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     },
     ..CauseSpec::in_class(Class::Io)
 };
+
+/// Whether the kernel swaps in, and the job feels it. What that takes of a CPU counts as work of whoever needs the page.
+pub(super) fn swaps_for_the_job(case: &RuleInput<'_>) -> bool {
+    swaps(case) && feels_it(case)
+}
+
+fn swaps(case: &RuleInput<'_>) -> bool {
+    case.window.io.swap_in.is_some_and(|pages| pages >= SWAP_IN)
+}
 
 /// A job that never waits for memory or a disk does not suffer from the swapping of other processes.
 fn feels_it(case: &RuleInput<'_>) -> bool {
