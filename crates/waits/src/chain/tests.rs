@@ -908,6 +908,19 @@ fn a_worker_that_polls_for_what_the_rank_writes_has_nothing_to_do() {
 }
 
 #[test]
+fn a_worker_that_accepts_connections_does_what_its_other_threads_do() {
+    for (answers, busy, idle) in [(running(), 1.0, 0.0), (reads(OTHER), 0.3, 0.7)] {
+        let scene = MadeUpJob { own_workers: true, ..MadeUpJob::default() }
+            .main(TRAINER, &[receives(SOCKET)])
+            .worker(11, &[call(43)])
+            .thread(11, 12, 0.7, 30, std::slice::from_ref(&answers));
+        let mut rates = Frames::default();
+        let worker = (1..6).map(|at| rates.next(Arc::new(scene.sample(at)))).last().unwrap().workers.remove(0);
+        assert!(close(worker.busy, busy) && close(worker.idle, idle) && close(worker.io_wait, 0.0), "{worker:?}");
+    }
+}
+
+#[test]
 fn workers_that_wait_for_one_of_them_are_at_a_lock() {
     let shared = Observation { operation: Some(265), ..call(202) };
     let turns = |waits: &Observation| {

@@ -18,6 +18,11 @@ const EVENT: &str = "anon_inode:[eventfd]";
 const SOON_MS: i32 = 1000;
 
 impl<'a> Graph<'a> {
+    /// How a thread's call uses the descriptors that it names.
+    pub(super) fn descriptor_use(&self, seen: &Observation) -> Option<FdUse> {
+        seen.call.and_then(|number| fd_use(self.sampler.machine, number))
+    }
+
     pub(super) fn descriptor_paths<'g>(
         &'g self,
         thread: &'g GraphThread<'a>,
@@ -31,7 +36,7 @@ impl<'a> Graph<'a> {
         } else {
             &seen.descriptors
         };
-        let used = seen.call.and_then(|number| fd_use(self.sampler.machine, number));
+        let used = self.descriptor_use(seen);
         match used {
             Some(FdUse::Locks) => return self.lock_paths(thread.pid, descriptors.first(), trail),
             None if seen.call.is_none() && seen.wchan.as_deref().is_some_and(waits_for_lock) => {

@@ -11,6 +11,7 @@ use super::{CANDIDATES, DEPTH, Graph, GraphThread, Trail, running};
 use crate::taxonomy::{Edge, End};
 use crate::wait::Wait;
 use trainmon_rates::levels::{CLEARLY, WORKING_SHARE};
+use trainmon_sample::syscall::FdUse;
 use trainmon_sample::{Channel, Observation};
 
 /// Most threads and processes that one sample's wait is followed through, about 1 µs each; what is beyond stays
@@ -238,10 +239,16 @@ impl<'a> Graph<'a> {
     }
 
     /// If a worker's first thread waits for a thread or child of its own (a decoder behind a pipe): the kind of its
-    /// wait, and of the wait at the end.
+    /// wait, and of the wait at the end. A server's first thread waits for its other threads or for work.
     pub(in crate::chain) fn own_wait(&self, pid: u32) -> Option<(Wait, Wait)> {
         let main = self.thread(pid, pid)?;
-        if main.now.is_none() || !matches!(main.wait, Wait::Futex | Wait::Pipe) {
+        if self.descriptor_use(main.now?) == Some(FdUse::Accepts) {
+            // A server: other threads answer those who connect.
+            let mut others = self.threads.iter().filter(|thread| thread.pid == pid && thread.tid != pid);
+            let answers = others.any(|thread| thread.active && thread.wait == Wait::Running);
+            return Some((main.wait, if answers { Wait::Running } else { Wait::Pipe }));
+        }
+        if !matches!(main.wait, Wait::Futex | Wait::Pipe) {
             return None;
         }
         let paths = self.paths_from(main);
