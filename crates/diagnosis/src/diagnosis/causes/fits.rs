@@ -160,6 +160,15 @@ pub(super) fn without_stacks(window: &Features) -> bool {
     window.loop_stacks().is_none()
 }
 
+/// The workers are not those of a known loader.
+pub(super) fn with_unnamed_workers(window: &Features) -> bool {
+    window.workers.as_ref().is_some_and(|workers| workers.unnamed)
+}
+
+pub(super) fn without_unnamed_workers(window: &Features) -> bool {
+    !with_unnamed_workers(window)
+}
+
 /// The loop is seen at metrics and logs, or its stacks cannot be read.
 pub(super) fn may_report(window: &Features) -> bool {
     window.loop_stacks().is_none_or(|stacks| stacks.shares.get(Activity::Report) >= LOST_WAIT)

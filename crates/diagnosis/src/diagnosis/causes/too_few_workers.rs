@@ -41,8 +41,10 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     limits: "once the workers outnumber the allowed CPUs, each gets slower, so the advised number stops there. \
         More workers also take more memory",
     advice: advice![
+        Ceiling "Make batches in more processes"
+            => "the workers are busy, and CPUs are free", if with_unnamed_workers;
         Ceiling "Raise num_workers"
-            => "the workers are busy, and CPUs are free";
+            => "the workers are busy, and CPUs are free", if without_unnamed_workers;
         "Make transforms cheaper: crop early, drop unused steps"
             => "less work per batch needs fewer workers", if transforms;
         "Decode less: store images at the size training needs"
