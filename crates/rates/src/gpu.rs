@@ -239,8 +239,9 @@ fn usage(gpu: &GpuReading, pids: &HashSet<u32>, attached: bool, matched: bool) -
     let unmatchable = attached && !matched;
     // The server of MPS only passes on what its clients do.
     let mps = gpu.mps.as_ref();
+    let using = gpu.processes.iter().filter(|process| !process.holds_nothing());
     let (servers, users): (Vec<GpuProcess>, Vec<GpuProcess>) =
-        gpu.processes.iter().partition(|process| mps.is_some_and(|mps| mps.server == Some(process.pid)));
+        using.partition(|process| mps.is_some_and(|mps| mps.server == Some(process.pid)));
     let known = !unmatchable || users.len() == 1;
     let (own, others): (Vec<GpuProcess>, Vec<GpuProcess>) =
         users.iter().partition(|process| pids.contains(&process.pid) || unmatchable && known);
@@ -444,6 +445,21 @@ mod tests {
     fn with_files(index: u32, memory: u64) -> GpuReading {
         let files = [format!("/dev/dri/renderD{}", 128 + index).into(), "/dev/kfd".into()].to_vec();
         GpuReading { minor: None, files, memory_used_bytes: Some(memory), ..device(index) }
+    }
+
+    #[test]
+    fn a_process_that_the_driver_knows_without_memory_uses_no_gpu() {
+        let mut job = job(0, vec![process(10)]);
+        job.accelerators = ["/dev/dri/renderD128", "/dev/kfd"].map(Into::into).to_vec();
+        job.cuda_visible_devices = Some("0".into());
+        let mut devices = vec![with_files(0, 100 << 30)];
+        devices[0].processes = vec![on(20, 100 << 30, None)];
+        let out = one(devices.clone(), job.clone());
+        assert_eq!((out.link, flags(&out)), (GpuLink::OpenDevice, vec![true]), "it may have another PID there");
+        devices[0].processes.push(GpuProcess { compute: false, ..on(10, 0, None) });
+        let out = one(devices, job);
+        assert_eq!((out.link, flags(&out)), (GpuLink::None, vec![false]));
+        assert_eq!(shown(&out.rates[0]), [(20, Some(false))]);
     }
 
     #[test]

@@ -255,6 +255,13 @@ pub struct GpuProcess {
     pub compute: bool,
 }
 
+impl GpuProcess {
+    /// Whether the driver knows it, but it uses none of its GPUs.
+    pub fn holds_nothing(&self) -> bool {
+        !self.compute && self.memory_bytes == Some(0)
+    }
+}
+
 /// GPU performance monitoring (GPM) readings over the last tick, percent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Gpm {

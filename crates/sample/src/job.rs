@@ -126,14 +126,16 @@ impl Software {
 
 /// How device files begin of accelerators without a `/dev/nvidiaN`: AMD's compute driver (amdkfd); DRM render nodes of AMD and Intel; the
 /// kernel's compute accelerators (drivers/accel: Intel's and AMD's NPUs, Gaudi) and Google's TPUs, numbered in the same place; TPUs
-/// passed to user space by VFIO; AWS Neuron; Ascend; all GPUs under WSL; Jetson.
-const ACCELERATORS: [&str; 8] = [
+/// passed to user space by VFIO; AWS Neuron; Ascend; Gaudi by its earlier driver; Tenstorrent; all GPUs under WSL; Jetson.
+const ACCELERATORS: [&str; 10] = [
     "/dev/kfd",
     "/dev/dri/renderD",
     "/dev/accel",
     "/dev/vfio/",
     "/dev/neuron",
     "/dev/davinci",
+    "/dev/hl",
+    "/dev/tenstorrent/",
     "/dev/dxg",
     "/dev/nvhost-gpu",
 ];

@@ -34,7 +34,7 @@ thresholds! {
 /// Builds the verdict. Session counters (`observed_s`, `first_verdict_s`, `steps.count`) are for the caller.
 pub(super) fn verdict(context: &Context, judgment: &Judgment, window: &Features, sample: &Sample) -> Verdict {
     let spec = judgment.cause.map(|cause| cause.spec_in(judgment.class).for_window(window));
-    let Visibility { seen, mut not_seen } = Visibility::from_sample(sample, context.pid);
+    let Visibility { seen, mut not_seen } = Visibility::from_sample(sample, context.pid, &window.accelerators);
     if judgment.class == Class::Unknown {
         for doubt in &judgment.doubts {
             not_seen.insert(0, Unavailable { what: Subject::Verdict.into(), why: doubt.clone(), fix: None });

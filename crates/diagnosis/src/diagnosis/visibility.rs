@@ -1,6 +1,7 @@
 //! What the verdict could read and what it could not: the state of each source, and the command that fixes it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use trainmon_sample::job::unread_accelerators;
 use trainmon_sample::{
@@ -20,8 +21,12 @@ pub(super) struct Visibility {
 }
 
 impl Visibility {
-    pub(super) fn from_sample(sample: &Sample, pid: u32) -> Self {
+    /// `unread` are the device files of the job's accelerators without readings.
+    pub(super) fn from_sample(sample: &Sample, pid: u32, unread: &[Arc<str>]) -> Self {
         let mut out = Self::default();
+        if !unread.is_empty() {
+            out.miss(Subject::Accelerator, &unread_accelerators(unread), None);
+        }
         out.source(SourceId::Gpu, &sample.sources.gpu);
         if let Some(gpus) = &sample.gpus {
             out.gpus(gpus);
@@ -57,9 +62,6 @@ impl Visibility {
                 Access::Ok | Access::Untried => continue,
             };
             self.miss(name, &format!("cannot read /proc/{pid}/{}: {reason}, so {so}", name.word()), fix);
-        }
-        if !job.accelerators.is_empty() {
-            self.miss(Subject::Accelerator, &unread_accelerators(&job.accelerators), None);
         }
         if let Some(connections) = &job.connections {
             let access = if connections.hidden > 0 { Access::Denied } else { Access::Ok };
@@ -230,7 +232,7 @@ mod tests {
         };
         let of = |processes: Vec<ProcessSample>| {
             let job = JobSample { target: id(7), processes, ..JobSample::default() };
-            Visibility::from_sample(&Sample { job: Some(Arc::new(job)), ..Sample::default() }, 7).not_seen
+            Visibility::from_sample(&Sample { job: Some(Arc::new(job)), ..Sample::default() }, 7, &[]).not_seen
         };
         let alone = of(vec![rank(7)]);
         let missed = alone.iter().find(|missed| missed.what == Subject::OtherRanks.into()).unwrap();
@@ -247,7 +249,7 @@ mod tests {
             let gpu = GpuReading { index: 2, utilization_pct: Some(1), ..gpu };
             let gpus = GpuSample { devices: vec![gpu], ..GpuSample::default() };
             let sample = Sample { gpus: Some(Arc::new(gpus)), ..Sample::default() };
-            let missed = Visibility::from_sample(&sample, 7).not_seen;
+            let missed = Visibility::from_sample(&sample, 7, &[]).not_seen;
             missed
                 .into_iter()
                 .map(|missed| (missed.what.title(), missed.why))
@@ -269,8 +271,7 @@ mod tests {
 
     #[test]
     fn an_accelerator_that_cannot_be_read_is_not_seen() {
-        let job = JobSample { accelerators: vec!["/dev/kfd".into()], ..JobSample::default() };
-        let missed = Visibility::from_sample(&Sample { job: Some(Arc::new(job)), ..Sample::default() }, 7).not_seen;
+        let missed = Visibility::from_sample(&Sample::default(), 7, &["/dev/kfd".into()]).not_seen;
         let missed = missed.iter().find(|missed| missed.what == Subject::Accelerator.into()).unwrap();
         assert_eq!(missed.why, "the job uses an accelerator that trainmon cannot read (/dev/kfd)");
     }
@@ -281,7 +282,7 @@ mod tests {
             let connections = connections.map(|hidden| Arc::new(ConnectionsSample { hidden, ..Default::default() }));
             let with_more_rights = Some("sudo trainmon --pid 7".into());
             let job = JobSample { connections, with_more_rights, ..JobSample::default() };
-            Visibility::from_sample(&Sample { job: Some(Arc::new(job)), ..Sample::default() }, 7)
+            Visibility::from_sample(&Sample { job: Some(Arc::new(job)), ..Sample::default() }, 7, &[])
         };
         for (hidden, seen) in [(None, None), (Some(0), Some("ok")), (Some(2), Some("denied"))] {
             let visibility = of(hidden);
@@ -296,7 +297,7 @@ mod tests {
     fn a_denied_file_has_a_reason_and_a_fix_only_where_one_helps() {
         let missed = |access: JobAccess, fix: Option<&str>| {
             let job = JobSample { access, with_more_rights: fix.map(Into::into), ..JobSample::default() };
-            Visibility::from_sample(&Sample { job: Some(Arc::new(job)), ..Sample::default() }, 7).not_seen
+            Visibility::from_sample(&Sample { job: Some(Arc::new(job)), ..Sample::default() }, 7, &[]).not_seen
         };
         let denied = JobAccess { syscall: Access::Denied, io: Access::Absent, ..JobAccess::default() };
         let [syscall, io] = &missed(denied, Some("sudo x"))[..] else { panic!() };

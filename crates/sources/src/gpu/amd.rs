@@ -63,7 +63,9 @@ impl Vendor for AmdGpus {
         let processes = &self.processes;
         let read = |card: &mut Card| {
             let gpu = card.read(now_ns);
-            let processes = card.gpu_id.map(|id| processes.on(id, gpu.utilization_pct)).unwrap_or_default();
+            let mut processes = card.gpu_id.map(|id| processes.on(id, gpu.utilization_pct)).unwrap_or_default();
+            // What an APU computes on may be all in the host's memory, which is not counted here.
+            processes.retain(|process| !(gpu.integrated && process.holds_nothing()));
             // The driver tells the memory of whole GPUs only.
             let held = processes.iter().filter_map(|process| process.memory_bytes).fold(0, u64::saturating_add);
             let memory_used_bytes = gpu.memory_used_bytes.or(card.is_partition().then_some(held));

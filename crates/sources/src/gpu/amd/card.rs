@@ -19,7 +19,7 @@ const LEAST_COMPUTE_UNITS: u64 = 20;
 const SENSORS: [(&[u8], u32); 3] = [(b"edge", 35), (b"junction", 36), (b"mem", 34)];
 /// How near a temperature is to its limit where it lowers the clocks, thousandths of a degree. The driver sets the bit of the hottest
 /// place on RDNA 3 and 4 always, cool or not (gitlab.freedesktop.org/drm/amd/-/issues/3251).
-const NEAR_LIMIT: u64 = 5000;
+const NEAR_TOO_HOT: u64 = 5000;
 /// Room for a file of sysfs, which is at most a page.
 const SYSFS_PAGE: usize = 4096;
 /// Transfer rates of the generations of PCIe, from the first, GT/s (drivers/pci/probe.c, `pci_speed_string`).
@@ -214,7 +214,7 @@ impl Card {
         let temperatures = temperatures(&monitor);
         self.cool = SENSORS.iter().zip(temperatures).fold(0, |cool, ((_, bit), temperature)| {
             let is_cool = temperature
-                .is_some_and(|(now, limit)| limit.is_some_and(|limit| now.saturating_add(NEAR_LIMIT) < limit));
+                .is_some_and(|(now, limit)| limit.is_some_and(|limit| now.saturating_add(NEAR_TOO_HOT) < limit));
             cool | u64::from(is_cool) << bit
         });
         let [edge, junction, _] = temperatures;

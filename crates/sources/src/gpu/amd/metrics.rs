@@ -30,11 +30,11 @@ const MI300: [(std::ops::RangeInclusive<u32>, u64); 3] =
 
 /// Attributes of 1.9 (`enum amdgpu_metrics_attr_id`).
 mod attribute {
-    pub(super) const POWER: usize = 3;
+    pub(super) const SOCKET_POWER: usize = 3;
     pub(super) const ACTIVITY: usize = 4;
     pub(super) const MEMORY: usize = 5;
     pub(super) const ENERGY: usize = 7;
-    pub(super) const COUNT: usize = 9;
+    pub(super) const SAMPLE_COUNT: usize = 9;
     /// Of the five residencies.
     pub(super) const LIMITED: usize = 10;
     pub(super) const ACTIVITY_SUM: usize = 20;
@@ -154,7 +154,8 @@ impl MetricsTable<'_> {
             at += 8;
             let (count, which) = (what & 0x3ff, what >> 10 & 0x3ff);
             let size = 1 << (what >> 21 & 3);
-            if let Some(number) = usize::try_from(which).ok().and_then(|which| found.get_mut(which)) {
+            let place = usize::try_from(which).ok().and_then(|which| found.get_mut(which));
+            if let Some(number) = place.filter(|_| count > 0) {
                 *number = match size {
                     1 => self.number::<1>(at),
                     2 => self.number::<2>(at),
@@ -210,7 +211,7 @@ impl Metrics {
         let sum = |which| number(which).map(|sum| sum as u32);
         let small = |which| number(which).and_then(|number| number.try_into().ok());
         let percent = |which| small(which).filter(|pct| *pct <= 100);
-        let counters = sum(attribute::COUNT).map(|count| FirmwareSums {
+        let counters = sum(attribute::SAMPLE_COUNT).map(|count| FirmwareSums {
             count,
             activity: sum(attribute::ACTIVITY_SUM),
             memory: sum(attribute::MEMORY_SUM),
@@ -219,7 +220,7 @@ impl Metrics {
         Self {
             activity_pct: percent(attribute::ACTIVITY),
             memory_pct: percent(attribute::MEMORY),
-            power_w: small(attribute::POWER),
+            power_w: small(attribute::SOCKET_POWER),
             energy: number(attribute::ENERGY),
             counters,
             ..Self::default()
@@ -404,6 +405,7 @@ mod tests {
                 (11, 6, &held.to_le_bytes()),
                 (20, 4, &sum.to_le_bytes()),
                 (700, 2, &[0, 0]),
+                (10, 4, &[]),
             ]))
         };
         let before = at(u64::from(u32::MAX) - 500, 70, 1000);

@@ -234,6 +234,15 @@ fn eight_gpus_are_numbered_as_rocm_numbers_them_and_their_processes_known() {
     let processes: Vec<_> = seen[0].processes.iter().map(|process| (process.pid, process.memory_bytes)).collect();
     assert_eq!(processes, [(70, Some(5 * GIB)), (71, Some(GIB))]);
     assert!(seen[1..].iter().all(|gpu| gpu.processes.is_empty()), "opened, and not used");
+    machine.holds(72, 1006, 0).holds(73, 1006, u64::MAX);
+    let seen = machine.read();
+    let nothing: Vec<u32> =
+        seen[1].processes.iter().filter(|process| process.holds_nothing()).map(|process| process.pid).collect();
+    assert_eq!(
+        (nothing, seen[1].processes.len()),
+        (vec![72], 1),
+        "it uses none of the GPUs; more than there can be is nothing known"
+    );
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! What `/proc/PID/fdinfo/FD` of a render node says: bytes in, numbers out (Documentation/gpu/drm-usage-stats.rst).
 
+use super::super::plausible::process_memory;
 use crate::fields::{Fields, lines, number};
 
 /// Most engines of one file.
@@ -62,7 +63,7 @@ impl DrmUsage {
             }
         }
         usage.client = client?;
-        usage.memory_bytes = own.or(host);
+        usage.memory_bytes = own.or(host).and_then(|bytes| process_memory(bytes, None));
         Some(usage)
     }
 
