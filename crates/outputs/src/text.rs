@@ -87,8 +87,13 @@ pub fn summary(summary: &RunSummary<'_>, title: &str, style: Style) -> String {
     page.lines.join("\n") + "\n"
 }
 
-/// The verdict in one line, for a chat or a ticket: `DATA LOADER · too few workers (93% sure) → Raise num_workers from 4 to 7`.
+/// The verdict in one line, for a chat or a ticket: `DATA LOADER · too few workers (93% sure) → Raise num_workers from 4 to 7`. An unknown
+/// one says why, and the command that helps.
 pub fn short(verdict: &Verdict, ascii: bool) -> String {
+    if let (Class::Unknown, Some(missed)) = (verdict.class, verdict.not_seen.first()) {
+        let fix = missed.fix.as_ref().map(|fix| format!(" → {fix}")).unwrap_or_default();
+        return plain(&format!("{}: {}{fix}", headline(verdict), missed.why), ascii) + "\n";
+    }
     let first = if !verdict.is_healthy() { verdict.advice.first() } else { None };
     let first = first.map(|advice| format!(" → {}", with_worth(advice))).unwrap_or_default();
     plain(&format!("{}{first}", headline(verdict)), ascii) + "\n"

@@ -114,6 +114,19 @@ fn little_seen() {
 }
 
 #[test]
+fn an_unknown_verdict_says_why_in_one_line() {
+    let missed = Unavailable {
+        what: Subject::Stacks.into(),
+        why: "py-spy may not attach".to_owned(),
+        fix: Some("sudo trainmon".into()),
+    };
+    let unknown = Verdict { not_seen: vec![missed], ..Verdict::default() };
+    assert_eq!(short(&unknown, false), "UNKNOWN · too little could be seen: py-spy may not attach → sudo trainmon\n");
+    let sure = Verdict { class: Class::Gpu, phase: Phase::Training, confidence: 0.8, ..unknown };
+    assert_eq!(short(&sure, true), "GPU (80% sure)\n");
+}
+
+#[test]
 fn headlines() {
     let of = |class, cause: Option<Cause>, phase| {
         headline(&Verdict { class, cause, phase, confidence: 0.8, ..Verdict::default() })
