@@ -97,7 +97,7 @@ pub struct DoctorOptions<'o> {
 
 /// What is said of GPUs other than NVIDIA's.
 const UNCONFIRMED: &str =
-    "; without NVML: checked against files of real AMD cards and the kernel's documents, not yet on a GPU";
+    "; without NVML: checked against the kernel's documents, AMD also against files of real cards, not yet on a GPU";
 
 /// What the drivers of the GPUs report. They may hang.
 pub fn gpus(options: SourceOptions) -> impl FnOnce() -> Result<GpuSample, SourceStatus> + Send + 'static {
@@ -168,7 +168,15 @@ fn nvml(answer: Option<Result<GpuSample, SourceStatus>>) -> Told {
             let names = gpus.devices.iter().map(name).collect::<Vec<_>>().join(", ");
             let is_confirmed = gpus.devices.iter().all(|gpu| gpu.files.is_empty());
             let remark = if is_confirmed { "" } else { UNCONFIRMED };
-            told(State::Ok, driver + &names + remark + &beside.unwrap_or_default())
+            let is_unread = |gpu: &&GpuReading| {
+                !(gpu.files.is_empty() || gpu.of_processes || gpu.asleep) && gpu.utilization_pct.is_none()
+            };
+            let unread = gpus.devices.iter().filter(is_unread).map(|gpu| gpu.index.to_string()).collect::<Vec<_>>();
+            let (state, unread) = match unread.as_slice() {
+                [] => (State::Ok, String::new()),
+                unread => (State::Limited, format!("; how busy it is cannot be read: GPU {}", unread.join(", "))),
+            };
+            told(state, driver + &names + &unread + remark + &beside.unwrap_or_default())
         }
         Some(Err(error)) => {
             let state = match error.state {
@@ -204,5 +212,31 @@ fn py_spy(options: &DoctorOptions<'_>) -> Told {
     match found {
         Ok(found) => told(State::Ok, found),
         Err(refusal) => with_status(State::Absent, &refusal.status),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_card_that_does_not_tell_its_use_is_no_success() {
+        let card = |utilization_pct, of_processes| GpuReading {
+            files: vec!["/dev/dri/renderD128".into()],
+            utilization_pct,
+            of_processes,
+            ..GpuReading::default()
+        };
+        for (gpu, state) in [
+            (card(Some(0), false), State::Ok),
+            (card(None, true), State::Ok),
+            (GpuReading { asleep: true, ..card(None, false) }, State::Ok),
+            (card(None, false), State::Limited),
+        ] {
+            let gpus = GpuSample { devices: vec![gpu], ..GpuSample::default() };
+            let (found, detail, _) = nvml(Some(Ok(gpus)));
+            assert_eq!(found, state, "{detail}");
+            assert_eq!(detail.contains("how busy it is cannot be read: GPU 0"), state == State::Limited, "{detail}");
+        }
     }
 }
