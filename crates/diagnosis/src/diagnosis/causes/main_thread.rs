@@ -25,7 +25,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         "without a GPU, with stacks: code outside the model takes at least `ahead_of_model` of the loop more than \
          the model, and more than the sampling error; if several CPUs compute, the model is seen at least \
          `seen_model` of the time",
-        "less sure where memory is swapped in for the job (see `memory-pressure`)",
+        "less sure where at least `swap_in` are swapped in and the job waits for memory",
     ],
     judge: |case| {
         // Spinning while it waits for the GPU is not work.
