@@ -239,9 +239,8 @@ fn usage(gpu: &GpuReading, pids: &HashSet<u32>, attached: bool, matched: bool) -
     let unmatchable = attached && !matched;
     // The server of MPS only passes on what its clients do.
     let mps = gpu.mps.as_ref();
-    let using = gpu.processes.iter().filter(|process| !process.holds_nothing());
     let (servers, users): (Vec<GpuProcess>, Vec<GpuProcess>) =
-        using.partition(|process| mps.is_some_and(|mps| mps.server == Some(process.pid)));
+        gpu.processes.iter().partition(|process| mps.is_some_and(|mps| mps.server == Some(process.pid)));
     let known = !unmatchable || users.len() == 1;
     let (own, others): (Vec<GpuProcess>, Vec<GpuProcess>) =
         users.iter().partition(|process| pids.contains(&process.pid) || unmatchable && known);
@@ -456,7 +455,7 @@ mod tests {
         devices[0].processes = vec![on(20, 100 << 30, None)];
         let out = one(devices.clone(), job.clone());
         assert_eq!((out.link, flags(&out)), (GpuLink::OpenDevice, vec![true]), "it may have another PID there");
-        devices[0].processes.push(GpuProcess { compute: false, ..on(10, 0, None) });
+        devices[0].unused_by = vec![10];
         let out = one(devices, job);
         assert_eq!((out.link, flags(&out)), (GpuLink::None, vec![false]));
         assert_eq!(shown(&out.rates[0]), [(20, Some(false))]);

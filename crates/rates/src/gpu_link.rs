@@ -79,12 +79,11 @@ pub(crate) fn attached(
     let has_file = |device: &GpuReading| device.files.first().is_some_and(|file| files.contains(file));
     let has_minor = |device: &GpuReading| device.minor.is_some_and(|minor| minors.contains(&minor));
     let is_open = |device: &GpuReading| has_minor(device) || has_file(device);
-    let has = |device: &GpuReading, nothing: bool| {
-        device.processes.iter().any(|process| pids.contains(&process.pid) && process.holds_nothing() == nothing)
-    };
-    let is_listed = |device: &GpuReading| has(device, false);
-    let is_open = |device: &GpuReading| is_open(device) && !has(device, true);
-    let is_visible = |device: &GpuReading| is_visible(device) && !has(device, true);
+    let is_listed = |device: &GpuReading| device.processes.iter().any(|process| pids.contains(&process.pid));
+    // Open and visible GPUs count where the driver does not know better.
+    let is_unused = |device: &GpuReading| device.unused_by.iter().any(|pid| pids.contains(pid));
+    let is_open = |device: &GpuReading| is_open(device) && !is_unused(device);
+    let is_visible = |device: &GpuReading| is_visible(device) && !is_unused(device);
     let links: [(GpuLink, Wanted); 4] = [
         (GpuLink::Processes, &is_listed),
         (GpuLink::OpenDevice, &|device| is_open(device) && is_visible(device)),

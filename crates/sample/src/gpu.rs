@@ -185,6 +185,17 @@ pub struct GpuReading {
     /// Errors that the driver has reported since trainmon attached; `None` if it does not report them.
     #[serde(default)]
     pub xids: Option<GpuXids>,
+    /// PIDs that the driver knows and that hold nothing on any of its GPUs. Empty where it does not tell.
+    #[serde(default)]
+    pub unused_by: Vec<u32>,
+}
+
+impl GpuReading {
+    /// Whether it may be busy, and nothing says how much.
+    pub fn hides_its_use(&self) -> bool {
+        let is_idle = self.asleep || self.of_processes && self.processes.is_empty();
+        !is_idle && self.utilization_pct.is_none() && self.utilization_points.is_empty()
+    }
 }
 
 /// Processes that share a GPU through NVIDIA's multi-process service (MPS).
@@ -253,13 +264,6 @@ pub struct GpuProcess {
     pub sm_utilization_pct: Option<u32>,
     /// Whether it runs compute work; false for graphics only.
     pub compute: bool,
-}
-
-impl GpuProcess {
-    /// Whether the driver knows it, but it uses none of its GPUs.
-    pub fn holds_nothing(&self) -> bool {
-        !self.compute && self.memory_bytes == Some(0)
-    }
 }
 
 /// GPU performance monitoring (GPM) readings over the last tick, percent.

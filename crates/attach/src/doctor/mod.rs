@@ -168,9 +168,8 @@ fn nvml(answer: Option<Result<GpuSample, SourceStatus>>) -> Told {
             let names = gpus.devices.iter().map(name).collect::<Vec<_>>().join(", ");
             let is_confirmed = gpus.devices.iter().all(|gpu| gpu.files.is_empty());
             let remark = if is_confirmed { "" } else { UNCONFIRMED };
-            let is_unread = |gpu: &&GpuReading| {
-                !(gpu.files.is_empty() || gpu.of_processes || gpu.asleep) && gpu.utilization_pct.is_none()
-            };
+            // NVIDIA's, and sums over processes, take a second reading.
+            let is_unread = |gpu: &&GpuReading| !gpu.files.is_empty() && !gpu.of_processes && gpu.hides_its_use();
             let unread = gpus.devices.iter().filter(is_unread).map(|gpu| gpu.index.to_string()).collect::<Vec<_>>();
             let (state, unread) = match unread.as_slice() {
                 [] => (State::Ok, String::new()),

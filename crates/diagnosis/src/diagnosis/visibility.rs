@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use trainmon_sample::job::unread_accelerators;
-use trainmon_sample::{
-    Access, GpuReading, GpuSample, JobSample, ProcessRole, Sample, SourceId, SourceState, SourceStatus,
-};
+use trainmon_sample::{Access, GpuSample, JobSample, ProcessRole, Sample, SourceId, SourceState, SourceStatus};
 
 use super::subject::{Missing, Subject};
 use super::verdict::Unavailable;
@@ -91,9 +89,7 @@ impl Visibility {
             self.miss(Missing::Gpu(format!("gpu{}", device.index)), &why, Some(fix));
         }
         // MIG and some virtual GPUs do not offer it: unknown is not zero.
-        let is_idle = |device: &GpuReading| device.asleep || device.of_processes && device.processes.is_empty();
-        let unread = |device: &&GpuReading| !device.lost && !is_idle(device) && device.utilization_pct.is_none();
-        for device in gpus.devices.iter().filter(unread).filter(|device| device.utilization_points.is_empty()) {
+        for device in gpus.devices.iter().filter(|device| !device.lost && device.hides_its_use()) {
             let why = if device.mig == Some(true) {
                 "MIG is on: NVML reports the memory in use, but not how busy the GPU is"
             } else {
@@ -215,10 +211,8 @@ impl Visibility {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
-    use trainmon_sample::{ConnectionsSample, JobAccess, ProcessId, ProcessSample, RankPlace};
+    use trainmon_sample::{ConnectionsSample, GpuReading, JobAccess, ProcessId, ProcessSample, RankPlace};
 
     #[test]
     fn one_rank_of_several_says_what_it_cannot_see() {

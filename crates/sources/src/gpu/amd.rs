@@ -63,13 +63,13 @@ impl Vendor for AmdGpus {
         let processes = &self.processes;
         let read = |card: &mut Card| {
             let gpu = card.read(now_ns);
-            let mut processes = card.gpu_id.map(|id| processes.on(id, gpu.utilization_pct)).unwrap_or_default();
             // What an APU computes on may be all in the host's memory, which is not counted here.
-            processes.retain(|process| !(gpu.integrated && process.holds_nothing()));
+            let unused_by = if gpu.integrated { Vec::new() } else { processes.without_memory.clone() };
+            let processes = card.gpu_id.map(|id| processes.on(id, gpu.utilization_pct)).unwrap_or_default();
             // The driver tells the memory of whole GPUs only.
             let held = processes.iter().filter_map(|process| process.memory_bytes).fold(0, u64::saturating_add);
             let memory_used_bytes = gpu.memory_used_bytes.or(card.is_partition().then_some(held));
-            GpuReading { processes, memory_used_bytes, ..gpu }
+            GpuReading { processes, unused_by, memory_used_bytes, ..gpu }
         };
         let readings: Vec<GpuReading> = self.cards.iter_mut().map(read).collect();
         if readings.iter().all(|gpu| gpu.lost) {

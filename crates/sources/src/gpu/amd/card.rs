@@ -50,10 +50,19 @@ pub(super) struct Card {
     /// The facts, and the slow readings as last read.
     slow: GpuReading,
     slow_next_ns: u64,
+    /// Its [`SENSORS`], once they have been looked for.
+    sensors: Option<[Option<Sensor>; 3]>,
     /// Bits of the throttle status whose sensor is not near its limit.
     cool: u64,
     metrics: Option<Metrics>,
     lost: bool,
+}
+
+/// A sensor of temperature: the name of its file, and its limit in thousandths of a degree Celsius.
+#[derive(Debug)]
+struct Sensor {
+    file: String,
+    limit: Option<u64>,
 }
 
 /// What is read in every tick.
@@ -111,6 +120,7 @@ impl Card {
             slow: facts.clone(),
             facts,
             slow_next_ns: 0,
+            sensors: None,
             cool: 0,
             metrics: None,
             lost: false,
@@ -186,7 +196,7 @@ impl Card {
         let (folder, facts) = (&self.folder, &mut self.facts);
         if self.lost || was_lost || unplugged {
             self.files = Files::new(folder);
-            self.metrics = None;
+            (self.metrics, self.sensors) = (None, None);
         }
         let value = |name: &str| short(folder, name).and_then(|value| number::<u64>(&value));
         let monitor = monitor(folder);
@@ -211,13 +221,14 @@ impl Card {
         let width = |name: &str| link(name).and_then(|value| number(&value)).and_then(within(believed::PCIE_WIDTH));
         facts.pcie_generation_max = link("max_link_speed").as_deref().and_then(generation);
         facts.pcie_width_max = width("max_link_width");
-        let temperatures = temperatures(&monitor);
-        self.cool = SENSORS.iter().zip(temperatures).fold(0, |cool, ((_, bit), temperature)| {
-            let is_cool = temperature
-                .is_some_and(|(now, limit)| limit.is_some_and(|limit| now.saturating_add(NEAR_TOO_HOT) < limit));
+        let sensors = self.sensors.get_or_insert_with(|| SENSORS.map(|(label, _)| Sensor::find(&monitor, label)));
+        let now = sensors.each_ref().map(|found| sensor(&found.as_ref()?.file));
+        let limits = sensors.each_ref().map(|found| found.as_ref()?.limit);
+        self.cool = SENSORS.iter().zip(now.into_iter().zip(limits)).fold(0, |cool, ((_, bit), (now, limit))| {
+            let is_cool = now.zip(limit).is_some_and(|(now, limit)| now.saturating_add(NEAR_TOO_HOT) < limit);
             cool | u64::from(is_cool) << bit
         });
-        let [edge, junction, _] = temperatures;
+        let [edge, junction, _] = now;
         self.slow = GpuReading {
             power_limit_mw: sensor("power1_cap")
                 .and_then(|uw| small(uw / 1000))
@@ -225,7 +236,7 @@ impl Card {
             // Instincts have no sensor at the edge.
             temperature_c: edge
                 .or(junction)
-                .and_then(|(now, _)| small(now / 1000))
+                .and_then(|now| small(now / 1000))
                 .and_then(within(believed::TEMPERATURE_C)),
             memory_clock_mhz: sensor("freq2_input").and_then(mhz),
             pcie_generation: link("current_link_speed").as_deref().and_then(generation),
@@ -242,13 +253,12 @@ fn monitor(folder: &Path) -> PathBuf {
     entries.map(|entry| entry.path()).take(64).min().unwrap_or(monitors)
 }
 
-/// The temperature and the limit of each of [`SENSORS`], thousandths of a degree Celsius.
-fn temperatures(monitor: &Path) -> [Option<(u64, Option<u64>)>; 3] {
-    SENSORS.map(|(label, _)| {
-        let number_of = |value: &str| number::<u64>(&short(monitor, value)?);
+impl Sensor {
+    fn find(monitor: &Path, label: &[u8]) -> Option<Self> {
         let n = (1..=8).find(|n| short(monitor, &format!("temp{n}_label")).as_deref() == Some(label))?;
-        Some((number_of(&format!("temp{n}_input"))?, number_of(&format!("temp{n}_crit"))))
-    })
+        let limit = short(monitor, &format!("temp{n}_crit")).and_then(|limit| number(&limit));
+        Some(Self { file: format!("temp{n}_input"), limit })
+    }
 }
 
 /// The highest of a clock's levels, lines like `1: 2660Mhz *`.

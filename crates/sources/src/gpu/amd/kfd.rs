@@ -68,11 +68,20 @@ pub(super) struct KfdProcesses {
     next_ns: u64,
     /// By the driver's number of the GPU.
     found: Vec<(u32, GpuProcess)>,
+    /// Those that hold nothing on any GPU.
+    pub without_memory: Vec<u32>,
 }
 
 impl KfdProcesses {
     pub fn new(sys: &Path, gpu_ids: Vec<u32>) -> Self {
-        Self { folder: sys.join("class/kfd/kfd/proc"), gpu_ids, pids: Vec::new(), next_ns: 0, found: Vec::new() }
+        Self {
+            folder: sys.join("class/kfd/kfd/proc"),
+            gpu_ids,
+            pids: Vec::new(),
+            next_ns: 0,
+            found: Vec::new(),
+            without_memory: Vec::new(),
+        }
     }
 
     /// Looks for processes; their memory is read now and then.
@@ -86,26 +95,30 @@ impl KfdProcesses {
         self.next_ns = now_ns.saturating_add(EVERY_NS);
         self.pids = pids;
         self.found.clear();
+        self.without_memory.clear();
         for pid in &self.pids {
             let folder = self.folder.join(pid.to_string());
-            let on = |gpu_id: u32| {
-                let bytes = number_in(&folder.join(format!("vram_{gpu_id}")))?;
-                Some((gpu_id, plausible::process_memory(bytes, None)?))
-            };
-            let memory: Vec<(u32, u64)> = self.gpu_ids.iter().filter_map(|gpu_id| on(*gpu_id)).collect();
-            // The runtime opens all GPUs, and holds nothing on those that the process does not use.
-            let uses_none = memory.iter().all(|(_, bytes)| *bytes == 0);
-            self.found.extend(memory.into_iter().filter(|(_, bytes)| uses_none || *bytes > 0).map(
-                |(gpu_id, bytes)| {
+            let (mut told, mut held) = (false, false);
+            for gpu_id in &self.gpu_ids {
+                let memory_bytes = number_in(&folder.join(format!("vram_{gpu_id}")));
+                let Some(memory_bytes) = memory_bytes.and_then(|bytes| plausible::process_memory(bytes, None)) else {
+                    continue;
+                };
+                (told, held) = (true, held || memory_bytes > 0);
+                // The runtime opens all GPUs, and holds nothing on those that the process does not use.
+                if memory_bytes > 0 {
                     let process = GpuProcess {
                         pid: *pid,
-                        memory_bytes: Some(bytes),
+                        memory_bytes: Some(memory_bytes),
                         sm_utilization_pct: None,
-                        compute: !uses_none,
+                        compute: true,
                     };
-                    (gpu_id, process)
-                },
-            ));
+                    self.found.push((*gpu_id, process));
+                }
+            }
+            if told && !held {
+                self.without_memory.push(*pid);
+            }
         }
     }
 
@@ -113,14 +126,12 @@ impl KfdProcesses {
     pub fn on(&self, gpu_id: u32, utilization_pct: Option<u32>) -> Vec<GpuProcess> {
         let mut processes: Vec<GpuProcess> =
             self.found.iter().filter(|(id, _)| *id == gpu_id).map(|(_, process)| *process).collect();
-        let mut users: Vec<&mut GpuProcess> =
-            processes.iter_mut().filter(|process| !process.holds_nothing()).collect();
-        if let (Some(pct), true) = (utilization_pct, users.len() > 1) {
+        if let (Some(pct), true) = (utilization_pct, processes.len() > 1) {
             let held: Option<Vec<u64>> =
-                users.iter().map(|process| self.compute_units(process.pid, gpu_id)).collect();
+                processes.iter().map(|process| self.compute_units(process.pid, gpu_id)).collect();
             let held = held.unwrap_or_default();
             let all = held.iter().fold(0, |sum: u64, units| sum.saturating_add(*units));
-            for (process, units) in users.iter_mut().zip(held) {
+            for (process, units) in processes.iter_mut().zip(held) {
                 let part = f64::from(pct) * units as f64 / all as f64;
                 process.sm_utilization_pct = if all > 0 { Some(part.round() as u32) } else { None };
             }
